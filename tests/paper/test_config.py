@@ -12,6 +12,7 @@ from drcrm.paper.reports.roles import PAPER_ALGORITHMS
 from drcrm.paper.runs import (
     all_algorithms,
     run_algorithms,
+    shown_algorithms,
     uses_cost_model,
 )
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
@@ -223,3 +224,11 @@ class TestReplayCurveAndAblation:
         assert config["algorithms"]["moved_from_zero"]["options"]["start"] == "zero"
         assert all_algorithms(config, "demo") == ["moved", "own", "own_from_model", "moved_from_zero"]
         assert [len(run_algorithms(config, "demo", "toy", 4, seed)) for seed in (0, 1, 2)] == [4, 4, 2]
+
+    @pytest.mark.parametrize(("algorithms", "shown"), [(["cips", "kl"], ["kl"]), (["cips"], ["cips"])])
+    def test_parts_have_only_algorithms_of_the_experiment(self, algorithms, shown):
+        """A user's file may replace the algorithms, but not the lists of the parts."""
+        parts = {"replay_curve": CURVE | {"algorithms": ["kl"]}, "ablation": {"algorithms": ["kl"], "starts": ["zero"]}}
+        config = complete(changed("experiments.demo", {"datasets": ["toy"], "algorithms": algorithms, **parts}), SCHEMA)
+        assert shown_algorithms(config, "demo", "replay_count") == shown
+        assert ("ablation" in config["experiments"]["demo"]) == ("kl" in algorithms)

@@ -16,7 +16,7 @@ import jsonschema
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config, validate
 
-from drcrm.errors import InputError, escape_unprintable, prefix_errors, warn
+from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import check_file_name
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.mapping.schema import parse_texts
@@ -71,9 +71,9 @@ def complete(config: Mapping, schema: Path) -> dict:
     """Return a configuration with all defaults filled in.
 
     The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds
-    variants of its algorithms, with other starts. Algorithms without a colour or a marker get a unique pair. Text is
-    converted if the schema expects a number, a truth value or null, because ``--config`` passes nested values as text
-    and Snakemake's YAML reads 1e-5 as text.
+    variants of its algorithms, with other starts. It is removed if the experiment has none of these algorithms.
+    Algorithms without a colour or a marker get a unique pair. Text is converted if the schema expects a number, a truth
+    value or null, because ``--config`` passes nested values as text and Snakemake's YAML reads 1e-5 as text.
 
     Raises
     ------
@@ -93,8 +93,9 @@ def complete(config: Mapping, schema: Path) -> dict:
     if faults := [*cross_check(merged)]:
         raise InputError(*(escape_unprintable(f"config: {fault}") for fault in faults))
     tell_apart(merged["algorithms"])
-    for name, experiment in merged["experiments"].items():
-        _keep_own_algorithms(name, experiment)
+    for experiment in merged["experiments"].values():
+        if "ablation" in experiment and not {*experiment["ablation"]["algorithms"]} & {*experiment["algorithms"]}:
+            del experiment["ablation"]
         _add_starts(merged["algorithms"], experiment)
     return merged
 
@@ -144,23 +145,6 @@ def _validate(config: dict, schema: Path) -> None:
         elif description := fault.schema.get("description"):
             message = f"{fault.instance!r} {description}" if fault.validator == "not" else f"{message} ({description})"
         raise InputError(escape_unprintable(f"config: {'.'.join(map(str, fault.absolute_path))}: {message}")) from None
-
-
-def _keep_own_algorithms(name: str, experiment: dict) -> None:
-    """Keep only the experiment's algorithms in its replay curve and its ablation. Warn about the removed ones.
-
-    A curve without remaining algorithms shows all algorithms of the experiment. An ablation without remaining
-    algorithms is removed.
-    """
-    for part in ("replay_curve", "ablation"):
-        options = experiment.get(part, {})
-        if gone := [key for key in options.get("algorithms", []) if key not in experiment["algorithms"]]:
-            warn(f"{part} of {name} leaves out {', '.join(gone)}: not among the algorithms of {name}")
-            options["algorithms"] = [key for key in options["algorithms"] if key not in gone]
-            if not options["algorithms"]:
-                del options["algorithms"]
-    if "algorithms" not in experiment.get("ablation", {}):
-        experiment.pop("ablation", None)
 
 
 def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:

@@ -84,10 +84,13 @@ def all_algorithms(config: Mapping, name: str) -> list[str]:
 
 
 def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, str]]:
-    """Return the names of an ablation's algorithms by start: NAME with its default start, else NAME_from_START."""
+    """Return the names of an ablation's algorithms by start: NAME with its default start, else NAME_from_START.
+
+    Algorithms that are not among those of the experiment are left out.
+    """
     ablation = experiment.get("ablation", {"algorithms": [], "starts": []})
     by_algorithm = {}
-    for name in ablation["algorithms"]:
+    for name in [name for name in ablation["algorithms"] if name in experiment["algorithms"]]:
         default = algorithms[name]["options"].get("start", "zero")
         names = {start: name if start == default else f"{name}_from_{start}" for start in ablation["starts"]}
         by_algorithm[name] = names
@@ -95,12 +98,16 @@ def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, 
 
 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
-    """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure."""
+    """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure.
+
+    The replay-count figure has those of its own list that the tables have too, or all of these if none is left.
+    """
     if figure == "ablation":
         return all_algorithms(config, name)
     experiment = config["experiments"][name]
     curve = experiment["replay_curve"] if figure == "replay_count" else {}
-    return curve.get("algorithms", experiment["algorithms"])
+    names = experiment["algorithms"]
+    return [name for name in curve.get("algorithms", names) if name in names] or names
 
 
 def uses_cost_model(config: Mapping, name: str) -> bool:
