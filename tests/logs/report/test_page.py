@@ -156,3 +156,17 @@ def test_the_breakeven_shift_is_a_share_of_the_traffic():
     assert "down to a share of 80 % (κ = 0.223)" in text
     assert "This compares two worst cases" in text
     assert "Shift of the environment" not in text_of(better())
+
+
+def test_blocks_are_the_first_section_with_their_dates_or_rows():
+    tests = [{"change": -0.02, "low": -0.03, "high": -0.01}, {"change": None, "low": None, "high": None}]
+    ends = {"2026-01-09 to 2026-01-17": ("2026-01-09T08:00:00", "2026-01-17T07:00:00")}
+    ends |= {"2026-01-09 08:00:00 to 2026-01-09 09:00:00": ("2026-01-09T08:00:00", "2026-01-09T09:00:00")}
+    ends |= {"rows 201 to 400": (201, 400), "3.5 to 7": (3.5, 7.0)}
+    for words, (first, last) in ends.items():
+        blocks = [{"first": first, "last": last, "rows": 200, **test} for test in tests]
+        text = text_of({**better(), "blocks": blocks})
+        assert "Difference by block better in 1 of 2 blocks Before each block" in text
+        assert text.index("Difference by block") < text.index("What would change the verdict")
+        assert words in text
+    assert "Difference by block" not in text_of(better())

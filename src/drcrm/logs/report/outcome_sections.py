@@ -1,4 +1,4 @@
-"""Sections of the report on other outcomes and on parts of the log: guardrails, slices and periods."""
+"""Sections of the report on other outcomes and on parts of the log: guardrails, slices, periods and blocks."""
 
 from functools import partial
 
@@ -86,3 +86,36 @@ def parts(answer: Answer, kind: str) -> Section:
         )
     more = plural(len(listed) - MAX_ROWS, f"other {kind}") if len(listed) > MAX_ROWS else ""
     return {"table": Table.of(rows, scale=scale), "more": more, "result": plural(len(listed), kind)} if rows else None
+
+
+def blocks(answer: Answer) -> Section:
+    """Return the difference of the policy of each block from the reference, in the order of the blocks."""
+    listed, units = answer.items("blocks"), answer.units
+    differences = [units.interval({**block, "value": block.get("change")}) for block in listed]
+    scale = Scale.over([value for interval in differences for value in interval], [0.0])
+    rows = [
+        {
+            "Block": Cell(_describe_ends(block["first"], block["last"]), "name"),
+            "Difference": Cell(kind="picture", chart=gauge(scale, difference, "blue", None, 0.0)),
+            "Estimate": Cell(answer.format(difference.value, sign=True), style="bold"),
+            "Interval": Cell(answer.format_interval(difference, DASH, sign=True)),
+            "Rows": Cell(format_count(block.get("rows"))),
+        }
+        for block, difference in zip(listed, differences, strict=True)
+    ]
+    n_better = sum(is_number(block.get("change")) and block["change"] < 0 for block in listed)
+    return (
+        {"table": Table.of(rows, scale=scale), "result": f"better in {n_better} of {len(rows)} blocks"}
+        if rows
+        else None
+    )
+
+
+def _describe_ends(first: object, last: object) -> str:
+    """Return the first and the last time of a block, or the first and the last place in the order of the blocks."""
+    if isinstance(first, str) and isinstance(last, str):
+        ends = [first, last] if first[:10] == last[:10] else [first[:10], last[:10]]
+        return " to ".join(clean(end).replace("T", " ") for end in ends)
+    if isinstance(first, int):
+        return f"rows {format_count(first)} to {format_count(last)}"
+    return f"{format_number(first)} to {format_number(last)}"

@@ -61,6 +61,7 @@ def page(answer: Mapping) -> str:
             cautions=view.notes("cautions"),
             exploration=view.exploration,
             reference=view.reference,
+            blocks=outcome_sections.blocks(view),
             candidates=sections.candidates(view),
             guardrails=outcome_sections.guardrails(view),
             estimates=sections.estimates(view),
