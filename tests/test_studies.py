@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from bets import bound_by_loops
+from page_numbers import numbers
 from scipy.stats import binom
 from workflows import jobs, snakemake, write_config
 
+from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.diagnosis import diagnose
 
@@ -220,6 +223,33 @@ def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
         result = coverage.sensitivity(probability, log, breakeven, estimate, model)
         gap, error = result.worst - log.cost.mean(), (result.bound - result.worst + log.cost.mean()) / 1.645
         assert abs(gap) < 4 * error
+
+
+def test_betting_is_not_the_default_because_it_is_wider(study):
+    methods, rows = study("certificate_methods"), published("certificate_methods")
+    ratios = methods.betting_next_to_asymptotic(rows)
+    stated = numbers(
+        "docs/user-guide/certificates.md", "over the # settings .{,50} is # times as wide, and at least # t"
+    )
+    assert stated == [len(ratios), round(ratios.mean(), 2), round(ratios.min(), 2)]
+    assert ratios.mean() > 1.15
+    assert (rows["logs"] == 50).all()
+    assert rows[["setting", "n"]].drop_duplicates().shape[0] == 68
+
+
+def test_certificates_by_each_method_are_those_of_their_formulas(study):
+    """With weights of 1, a certificate is the bound on the costs."""
+    methods = study("certificate_methods")
+    setting = methods.settings()["uniform"]
+    z = setting.draw(np.random.default_rng(0), 200)
+    bounds = methods.certify(setting, z)
+    for name in ("student", "kl", "log_smoothing"):
+        assert bounds[name] == pytest.approx(upper_bound(z, method=name), abs=1e-9)
+    assert bounds["empirical_bernstein"] == pytest.approx(
+        upper_bound(z, method="empirical_bernstein", low=-1, high=0), abs=1e-9
+    )
+    assert bounds["anytime"] == pytest.approx(-bound_by_loops(np.ones(200), -z), abs=1e-9)
+    assert bounds["student"] < bounds["betting"] < bounds["anytime"]
 
 
 def test_the_published_bound_at_every_look_is_rarely_false():

@@ -27,6 +27,16 @@ def test_how_often_bounds_are_ever_false():
     assert stated == [rows["n"].nunique(), rows["n"].max(), round(student.min()), round(student.max()), 500]
     assert numbers(page, "is ever false in at most # %") == [round(100 * last["anytime"].max(), 1)]
     assert (rows[rows["method"] == "anytime"].groupby("tail")["low"].max() < 0.05).all()
+    table = pd.read_csv(ROOT / "docs/results/anytime.csv").set_index(["kind", "estimate"])
+    ratios = {n: table[f"width {n}"] / table[f"ball {n}"] for n in (400, 1000, 3200)}
+    assert {(n, *cell) for n, ratio in ratios.items() for cell in ratio.index[ratio > 1]} == {
+        (400, "revenue", "ips"),
+        (400, "heavy weights", "ips"),
+        (400, "groups", "ips, paired"),
+        (1000, "heavy weights", "dr, paired"),
+    }
+    largest = max(ratio.max() for ratio in ratios.values())
+    assert numbers(page, "wider than the ball in four cells, by at most # %") == [round(100 * largest - 100)]
     wider = [
         upper_bound([-1.0, 1.0] * (n // 2), method="confidence_sequence")
         / upper_bound([-1.0, 1.0] * (n // 2), method="student")
