@@ -64,7 +64,6 @@ def page(answer: Mapping) -> str:
             blocks=outcome_sections.blocks(view),
             candidates=sections.candidates(view),
             guardrails=outcome_sections.guardrails(view),
-            estimates=sections.estimates(view),
             actions=sections.actions(view),
             overlap=sections.overlap(view),
             checks=sections.checks(view),

@@ -135,30 +135,6 @@ def _format_with_error(answer: Answer, estimate: Mapping | None) -> str:
     return answer.format(answer.units.convert(part.get("value"))) + error
 
 
-def estimates(answer: Answer) -> Section:
-    """Return the evaluated policy by every estimate."""
-    candidate = answer.evaluated
-    if candidate is None or len(candidate.estimates) < 2:
-        return None
-    values = [value for interval in candidate.estimates.values() for value in interval]
-    scale = Scale.over(values, [*answer.logging, *candidate.interval])
-    rows = []
-    for key, interval in candidate.estimates.items():
-        colour = "strong" if key == candidate.main_estimate else "blue"
-        rows.append(
-            {
-                "Estimate": name_cell(ESTIMATES[key]),
-                answer.units.title: Cell(
-                    kind="picture", chart=gauge(scale, interval, colour, None, answer.logging.value)
-                ),
-                "Value": Cell(answer.format(interval.value), style="bold"),
-                "Interval": Cell(answer.format_interval(interval, DASH)),
-            }
-        )
-    ends = [answer.format(end([interval.value for interval in candidate.estimates.values()])) for end in (min, max)]
-    return {"table": Table.of(rows, scale=scale), "result": f"{len(rows)} estimates from {' to '.join(ends)}"}
-
-
 def actions(answer: Answer) -> Section:
     """Return how often each action is taken by both policies, largest changes first."""
     ranked = sorted(answer.items("actions"), key=_change, reverse=True)
