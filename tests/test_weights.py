@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, Switched, effective_sample_size
+from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, Subgaussian, Switched, effective_sample_size
 
 FORMULAS = {
     Clipped(3.0): lambda pi, p: np.minimum(pi / p, 3),
     Switched(3.0): lambda pi, p: np.where(pi / p <= 3, pi / p, 0),
     Implicit(0.2): lambda pi, p: pi / (p + 0.2),
     Smoothed(0.7): lambda pi, p: pi / p**0.7,
+    Subgaussian(0.1): lambda pi, p: (pi / p) / (0.9 + 0.1 * (pi / p)),
     Shrunk(5.0): lambda pi, p: 5 * (pi / p) / ((pi / p) ** 2 + 5),
     Likelihood(): lambda pi, p: np.log(pi),
     Implicit(1e-300): lambda pi, p: pi / p,

@@ -42,10 +42,10 @@ API = {  # heading: module and its names
             "classifier_policy",
         ),
     ),
-    "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "Interval", "policy_support"),
+    "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "make_estimator", "Interval", "policy_support"),
     "Policy trees": ("drcrm", "optimal_tree"),
-    "Cost models": ("drcrm", "CostModel", "RegressorModel"),
-    "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk"),
+    "Cost models": ("drcrm", "CostModel", "RegressorModel", "cross_fit"),
+    "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk", "Subgaussian"),
     "Certificates": (
         *("drcrm.certificates", "policy_certificate", "upper_bound", "Certificate"),
         *("sensitivity", "Sensitivity"),

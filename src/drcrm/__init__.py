@@ -32,6 +32,7 @@ _HOMES = {
     "HeldoutScorer": "estimators.fitted_policy",
     "CostModel": "cost_models.ridge_model",
     "RegressorModel": "cost_models.regressor_model",
+    "cross_fit": "cost_models.cross_fitting",
     "off_policy_value": "evaluation.off_policy_value",
     "off_policy_values": "evaluation.off_policy_value",
     "Interval": "evaluation.bounds.independent_units",
@@ -40,6 +41,8 @@ _HOMES = {
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",
+    "Subgaussian": "weights",
+    "make_estimator": "bench.estimators",
 }
 __all__ = [*_HOMES]
 

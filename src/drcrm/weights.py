@@ -162,6 +162,30 @@ class Shrunk(Weight):
         return value, value * (1 - ratio) / (1 + ratio)
 
 
+class Subgaussian(Weight):
+    """Importance weight w/(1 − λ + λw) with w = π/p, the weighted harmonic mean of w and 1/λ, which is its limit.
+
+    Its slope in log π is (1 − λ) w/(1 − λ + λw)². Source: Metelli, Russo & Restelli 2021.
+
+    Parameters
+    ----------
+    correction : float in (0, 1]
+        Constant λ; λ → 0 gives π/p.
+    """
+
+    def __init__(self, correction: float):
+        self.correction = check_positive(correction, "correction")
+        if correction > 1:
+            raise InputError(f"correction is {correction!r}, expected at most 1")
+
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
+        inverse = log_propensity - log_prob
+        exp(np.minimum(inverse, 700, out=inverse), out=inverse)  # p/π, which does not overflow
+        rest = (1 - self.correction) * inverse
+        value = 1 / (rest + self.correction)
+        return value, value * (rest * value)
+
+
 class Likelihood(Weight):
     """The value log π in place of a weight: the mean of c log π is a weighted log-likelihood."""
 

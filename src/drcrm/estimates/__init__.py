@@ -1,5 +1,6 @@
 """Estimates of a policy's cost from a log: inverse propensity, self-normalised, doubly robust and direct."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from drcrm.arrays.validation import check_choice
@@ -8,7 +9,7 @@ from drcrm.estimates.direct_method import DirectMethod
 from drcrm.estimates.doubly_robust import DoublyRobust, SelfNormalisedDoublyRobust
 from drcrm.estimates.ips import InversePropensity
 from drcrm.estimates.snips import SelfNormalised
-from drcrm.weights import Clipped, Switched
+from drcrm.weights import Clipped, Implicit, Shrunk, Subgaussian, Switched, Weight
 
 # Estimates that an algorithm can minimise. The algorithm chooses the weight.
 ESTIMATES: dict[str, type[Estimate]] = {
@@ -32,12 +33,15 @@ class EvaluationEstimate(NamedTuple):
     normalised : subclass of Estimate, optional
         Its form that divides by the mean weight, for the worst cases of a shift and of wrong propensities. None if
         these have no such form.
+    default_weight : callable
+        Its weight, as a function of the number of rows, if the caller gives none.
     """
 
     kind: type[Estimate]
     limited: type[Clipped] | None = None
     least_size: int | None = None
     normalised: type[Estimate] | None = None
+    default_weight: Callable[[float], Weight] = lambda n: Clipped(None)
 
 
 EVALUATIONS = {
@@ -50,6 +54,14 @@ EVALUATIONS = {
     "sndr": EvaluationEstimate(SelfNormalisedDoublyRobust),
     "switch_dr": EvaluationEstimate(DoublyRobust, Switched),
     "dm": EvaluationEstimate(DirectMethod),
+}
+PLAIN = [*EVALUATIONS]  # the estimates that a table of all estimates shows
+
+# Smooth weights. By default no weight is above √n, so the bias vanishes as n grows (Ionides 2008).
+EVALUATIONS |= {
+    "implicit": EvaluationEstimate(InversePropensity, default_weight=lambda n: Implicit(n**-0.5)),
+    "subgaussian": EvaluationEstimate(InversePropensity, default_weight=lambda n: Subgaussian(n**-0.5)),
+    "dros": EvaluationEstimate(DoublyRobust, default_weight=lambda n: Shrunk(4 * n)),
 }
 
 AUTO = "auto"  # the default estimate: "dr" if all that it needs is known
@@ -72,6 +84,7 @@ __all__ = [
     "ESTIMATES",
     "EVALUATIONS",
     "NORMALISED",
+    "PLAIN",
     "RATIO",
     "ROBUST",
     "UNBIASED",

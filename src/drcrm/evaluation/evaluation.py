@@ -17,7 +17,7 @@ from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import lacked_actions
-from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
+from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.tabular_model import TabularModel, model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.folds import separate_units
@@ -139,14 +139,15 @@ class Evaluation:
         ``clip`` is the limit of the weights of an estimate that clips; by default it is computed from the propensities.
         """
         estimate = self.choose_estimate(estimate, prefers_ips)
-        limited, limit = EVALUATIONS[estimate].limited, choose_limit(estimate, clip, self.log)
+        entry, limit = EVALUATIONS[estimate], choose_limit(estimate, clip, self.log)
+        limited = entry.limited
         if weight is not None and (limited or not isinstance(weight, Weight)):
             raise InputError(
                 f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip"
             )
-        weight = limited(limit) if limited else weight or Clipped(None)
+        weight = limited(limit) if limited else weight or entry.default_weight(self.log.size)
         fitted = self
-        if EVALUATIONS[estimate].kind.uses_model:
+        if entry.kind.uses_model:
             fitted = self._cross_fitted() if self.cost_model is None else self if radius is None else self._separated()
         if threshold and fitted.cost_model is not None:
             model = restrict_to_support(fitted.cost_model, fitted.log, fitted.logging_policy, threshold)
@@ -167,8 +168,7 @@ class Evaluation:
     def _cross_fitted(self) -> Evaluation:
         """Return the evaluation with a cross-fitted cost model."""
         separated = self._separated()
-        fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit(part)
-        return replace(separated, cost_model=cross_fit(separated.log, fit=fit))
+        return replace(separated, cost_model=cross_fit(separated.log, self.regressor))
 
     def _separated(self) -> Evaluation:
         """Return the evaluation on a log in which rows of different units have contexts of their own."""

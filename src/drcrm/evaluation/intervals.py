@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drcrm.arrays.validation import check_vector
+from drcrm.errors import InputError
+from drcrm.estimates import ROBUST, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.terms.overlap import low_weight_warning, summarize_weights
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
@@ -32,6 +35,31 @@ def estimate_difference(evaluation: Evaluation, confidence: float) -> Interval:
     if isinstance(evaluation.baseline, PolicyOnLog):
         notes += _notes(evaluation, reference)
     return _interval(evaluation, z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
+
+
+def evaluate_estimator(estimator: Any, evaluation: Evaluation, confidence: float) -> Interval:
+    """Return the mean of an estimator's terms, minus those of the baseline, with its interval.
+
+    Parameters
+    ----------
+    estimator : object with a method ``terms(log, policy, model)``
+    evaluation : Evaluation
+        Its cost model is cross-fitted if the estimator uses a model and there is none.
+    confidence : float
+    """
+    name = type(estimator).__name__
+    if evaluation.log.Y.ndim != 1:
+        raise InputError(f"{name} needs one of K actions or lists, the log has {evaluation.log.actions}")
+    evaluation = evaluation.by(ROBUST if getattr(estimator, "uses_model", True) else UNBIASED)
+    log, model, baseline = evaluation.log, evaluation.effects, evaluation.baseline
+
+    def terms_of(side: PolicyOnLog) -> np.ndarray:
+        return check_vector(estimator.terms(log, side.mean(name), model), len(log.Y), f"terms of {name}")
+
+    z = terms_of(evaluation.policy)
+    if baseline is not None:
+        z = subtract(z, terms_of(baseline) if isinstance(baseline, PolicyOnLog) else log.cost)
+    return Interval.of(z, log, confidence, **summarize_weights(evaluation.policy.importance, log), estimate=name)
 
 
 def _interval(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import AUTO, EVALUATIONS, SelfNormalised
+from drcrm.estimates import AUTO, EVALUATIONS, PLAIN, SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.intervals import evaluate_estimator
 from drcrm.evaluation.terms.overlap import PolicySupport
 from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.logging_policy import SUPPORT
@@ -26,7 +27,7 @@ SHIFTED = [name for name, entry in EVALUATIONS.items() if entry.kind is SelfNorm
 def off_policy_value(
     policy: Any,
     log: BanditLog,
-    estimate: str = AUTO,
+    estimate: Any = AUTO,
     risk: Risk | None = None,
     weight: Weight | None = None,
     clip: float | str | None = None,
@@ -53,9 +54,10 @@ def off_policy_value(
         - a function of X that returns the probabilities of all actions.
     log : BanditLog
         Log, usually of rows that the policy was not learned from.
-    estimate : str
+    estimate : str or estimator
         One of the estimates below. By default ("auto") it is "dr" if the policy's probabilities of all actions are
-        known, otherwise "snips". For a risk other than the mean it is "ips".
+        known, otherwise "snips". For a risk other than the mean it is "ips". An estimator is an object with a method
+        ``terms(log, policy, model)``, see :func:`drcrm.make_estimator`, for one of K actions or lists.
     risk : Risk, optional
         Risk of :mod:`drcrm.risks`; by default the mean.
     weight : Weight, optional
@@ -116,6 +118,8 @@ def off_policy_value(
     - "dr": mean of m(x) + w (c − ĉ).
     - "sndr": mean of m(x), plus Σ w (c − ĉ)/Σ w.
     - "switch_dr": "dr" with weight 0 in rows with w > M.
+    - "implicit", "subgaussian": "ips" with the weight :class:`drcrm.Implicit` or :class:`drcrm.Subgaussian`. "dros" is
+      "dr" with :class:`drcrm.Shrunk`. By default the limit of these weights is √n.
     - "dm": mean of m(x). Its interval does not include the error of the cost model. So it can miss the true cost in
       nearly every log, even with a cross-fitted model.
     """
@@ -124,6 +128,10 @@ def off_policy_value(
     )
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
+    if hasattr(estimate, "terms"):
+        if any(option is not None for option in (risk, weight, clip, shift)) or support:
+            raise InputError("an estimator has its own options: leave out risk=, weight=, clip=, support= and shift=")
+        return evaluate_estimator(estimate, evaluation, check_open_fraction(confidence, "confidence"))
     is_mean, radius = isinstance(risk, MeanRisk | None), None
     if shift is not None:
         radius = check_shift(shift, estimate)
@@ -196,11 +204,11 @@ def off_policy_values(
     import pandas as pd  # imported here: it takes a third of a second
 
     evaluation = Evaluation.of(policy, log, baseline=baseline, groups=groups, cost_model=cost_model)
-    values = evaluate_each(EVALUATIONS, evaluation, clip, confidence)
+    values = evaluate_each(PLAIN, evaluation, clip, confidence)
     warn_all(*dict.fromkeys(note for value in values.values() for note in value.notes))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex([*EVALUATIONS])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex(PLAIN)
 
 
 def evaluate_each(

@@ -32,10 +32,25 @@ class LogSmoothingRisk(Risk):
         self.smoothing = check_positive(smoothing, "smoothing")
 
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        return share @ self.smooth(z), share / (1 - self.smoothing * z), None
+
+    def smooth(self, z: np.ndarray) -> np.ndarray:
+        """Return −log(1 − λz)/λ of each cost, (n,).
+
+        Parameters
+        ----------
+        z : array (n,)
+            Costs, with their importance weights.
+
+        Raises
+        ------
+        InputError
+            If a cost is 1/λ or more.
+        """
         smoothed = self.smoothing * z
         if smoothed.max() >= 1:
             raise InputError(
                 f"logarithmic smoothing with λ = {self.smoothing:.6g} needs every importance-weighted cost below 1/λ = "
                 f"{1 / self.smoothing:.6g}, got {z.max():.6g}. Shift the costs to at most 0 or choose a smaller λ."
             )
-        return share @ np.log1p(-smoothed) / -self.smoothing, share / (1 - smoothed), None
+        return np.log1p(-smoothed) / -self.smoothing

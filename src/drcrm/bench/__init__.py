@@ -1,0 +1,1 @@
+"""Bench for off-policy evaluation: estimators by name, and rules that select one of them."""
