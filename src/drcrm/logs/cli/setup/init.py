@@ -109,8 +109,8 @@ def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         for name, column in frame.items()
         if not column.map(lambda value: isinstance(value, list | dict | np.ndarray)).any()
     }
-    columns = {name: column for name, (column, _) in typed.items()}
-    return pd.DataFrame(columns), sorted({pair for _, pair in typed.values()} - {""})
+    table = pd.DataFrame({name: column for name, (column, _) in typed.items()})
+    return table, sorted({pair for _, pair in typed.values()} - {""})
 
 
 def _typed_column(column: pd.Series) -> tuple[pd.Series, str]:
@@ -118,9 +118,9 @@ def _typed_column(column: pd.Series) -> tuple[pd.Series, str]:
 
     A comma is a decimal sign if some number of the column shows that it does not separate thousands.
     """
-    name, missing = str(column.name), is_missing(column)
-    codes, values = categories(column, name)
-    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in values}), "")
+    name, (codes, values) = str(column.name), categories(column, str(column.name))
+    texts = {value.lower() for value in values}
+    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= texts), "")
     if any(map(COMMA.fullmatch, values)):
         column = column.replace(f"^{COMMA.pattern}$", r"\1.\2", regex=True)
     with suppress(InputError):
@@ -128,7 +128,7 @@ def _typed_column(column: pd.Series) -> tuple[pd.Series, str]:
         return pd.Series(floats, name=name), pair
     with suppress(InputError):
         return pd.Series(times_of(column, name)[0], name=name), ""
-    return pd.Series(np.array(values, dtype=object)[codes], name=name).mask(missing), ""
+    return pd.Series(np.array(values, dtype=object)[codes], name=name).mask(is_missing(column)), ""
 
 
 def _words(name: str) -> set[str]:
@@ -198,7 +198,7 @@ def assign_roles(frame: pd.DataFrame) -> dict[str, str]:
         names = [name for name in free if not WORDS["preferred"].isdisjoint(_words(name))] or free
         if len(names) == 1 and not (key == "cost" and any(_has_word(name, "reward") for name in frame)):
             roles[key] = names[0]
-    binary = [name for name in frame if {*frame[name].dropna()} == {0, 1} and name not in roles.values()]
+    binary = [name for name in frame if {*frame[name].dropna().unique()} == {0, 1} and name not in roles.values()]
     has_outcome = any(_suggests(frame[name], key) for name in frame for key in ("reward", "cost"))
     return roles | ({"reward": binary[0]} if len(binary) == 1 and not has_outcome else {})
 
@@ -211,7 +211,9 @@ def _find_lists(frame: pd.DataFrame) -> dict[str, str]:
     and a time last.
     """
     marks = [
-        name for name in frame if {*frame[name].dropna()} == {0, 1} and not _words(name).isdisjoint(WORDS["marked"])
+        name
+        for name in frame
+        if {*frame[name].dropna().unique()} == {0, 1} and not _words(name).isdisjoint(WORDS["marked"])
     ]
     order = sorted(frame, key=lambda name: (_kind(frame[name]) == "time", _words(name).isdisjoint(WORDS["id"])))
     for name, chosen in ((name, chosen) for name in order for chosen in marks):
