@@ -1,11 +1,12 @@
 """Folds: their numbers, the logs that train their models, and their merged values."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from block_logs import KINDS, block_log, random_effects
 
 from drcrm import BanditLog
-from drcrm.data.folds import context_folds, merge_folds, number_blocks
+from drcrm.data.folds import calendar_periods, context_folds, merge_folds, number_blocks
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_folds
 
@@ -57,3 +58,25 @@ def test_blocks_are_in_the_order_of_time_and_a_unit_is_in_the_block_of_its_first
 def test_more_blocks_than_units_are_refused():
     with pytest.raises(InputError, match="7 blocks need more units than 8: choose fewer blocks"):
         number_blocks(np.arange(8), 7)
+
+
+@pytest.mark.parametrize(("days", "hour", "unit"), [(100, 24, "W-SUN"), (20, 6, "D")])
+def test_blocks_end_where_weeks_or_days_end(days, hour, unit):
+    """An independent route to the calendar: periods of pandas. Blocks stay near equal sizes."""
+    time = pd.date_range("2026-03-04 05:00", periods=days * hour, freq=f"{24 // hour}h")
+    stamps = time.astype("datetime64[us]").astype(np.int64).to_numpy()
+    shuffled = np.random.default_rng(0).permutation(len(stamps))
+    block = np.empty(len(stamps), dtype=int)
+    block[shuffled] = number_blocks(np.arange(len(stamps)), 3, stamps[shuffled], period=calendar_periods)
+    assert (np.diff(block) >= 0).all()
+    assert pd.Series(block).groupby(time.to_period(unit)).nunique().max() == 1
+    width = {"W-SUN": 7, "D": 1}[unit] * hour
+    assert np.abs(np.bincount(block) - len(stamps) / 4).max() <= width
+
+
+def test_few_days_do_not_move_blocks():
+    stamps = np.arange(240) * 3_600_000_000  # ten days
+    plain = number_blocks(np.arange(240), 3, stamps)
+    assert np.array_equal(number_blocks(np.arange(240), 3, stamps, period=calendar_periods), plain)
+    crowded = np.repeat([0, 11 * 86_400_000_000], [230, 10])  # periods without rows: two blocks would be one
+    assert np.bincount(number_blocks(np.arange(240), 3, crowded, period=calendar_periods)).tolist() == [60] * 4

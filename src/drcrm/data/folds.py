@@ -13,6 +13,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
 MOST = 2**19  # held-out units; a verdict does not need more
+DAY = 86_400_000_000  # microseconds
+LEAST_PERIODS = 12  # weeks or days, if blocks end where these end
 FIRST_BLOCK = 0.25  # share of the units from which the first policy is learned
 
 
@@ -117,7 +119,12 @@ def _first_places(unit: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 def number_blocks(
-    units: np.ndarray, blocks: int, time: np.ndarray | None = None, seed: Any = 0, first: float = FIRST_BLOCK
+    units: np.ndarray,
+    blocks: int,
+    time: np.ndarray | None = None,
+    seed: Any = 0,
+    first: float = FIRST_BLOCK,
+    period: Callable[[np.ndarray], np.ndarray] = np.zeros_like,
 ) -> np.ndarray:
     """Return the block of each row, (n,): 0 for the first block, and 1 to ``blocks`` for those that share the rest.
 
@@ -133,6 +140,9 @@ def number_blocks(
         Seed of the random order.
     first : float
         Share of the units in the first block.
+    period : callable
+        Function of sorted times that gives the number of each time's period, such as :func:`calendar_periods`. Blocks
+        end where periods end, as near as possible to equal blocks.
 
     Raises
     ------
@@ -144,12 +154,38 @@ def number_blocks(
     n_first = math.ceil(first * n_units)
     if n_units - n_first < blocks:
         raise InputError(f"{blocks} blocks need more units than {n_units}: choose fewer blocks")
-    ordered = (
-        np.random.default_rng(seed).permutation(n_units) if time is None else np.argsort(_first_places(unit, time))
-    )
+    starts = n_first + np.ceil(np.arange(blocks) * (n_units - n_first) / blocks).astype(int)
+    if time is None:
+        ordered = np.random.default_rng(seed).permutation(n_units)
+    else:
+        first_places = _first_places(unit, time)
+        ordered = np.argsort(first_places)
+        starts = _move_to_periods(starts, np.sort(time)[first_places[ordered]], period)
     block = np.zeros(n_units, dtype=int)
-    block[ordered[n_first:]] = 1 + np.arange(n_units - n_first) * blocks // (n_units - n_first)
+    block[ordered] = np.searchsorted(starts, np.arange(n_units), side="right")
     return block[unit]
+
+
+def _move_to_periods(starts: np.ndarray, time: np.ndarray, period: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the nearest starts at which a period begins, for sorted times; the same starts if two would meet."""
+    begins = np.flatnonzero(np.diff(period(time))) + 1
+    if not len(begins):
+        return starts
+    moved = begins[np.abs(begins[:, None] - starts).argmin(axis=0)]
+    return moved if (np.diff(moved) > 0).all() else starts
+
+
+def calendar_periods(time: np.ndarray) -> np.ndarray:
+    """Return the numbers of weeks that begin on Mondays, or of days if there are fewer than 12 weeks, (n,).
+
+    With fewer than 12 days, all times are in one period. Times are in microseconds since 1970, in UTC.
+    """
+    day = np.floor_divide(time, DAY).astype(np.int64)
+    week = (day + 3) // 7  # 1 January 1970 was a Thursday
+    for period in (week, day):
+        if np.ptp(period) + 1 >= LEAST_PERIODS:
+            return period
+    return np.zeros(len(time), dtype=np.int64)
 
 
 def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:

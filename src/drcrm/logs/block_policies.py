@@ -14,7 +14,7 @@ import numpy as np
 
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.folds import number_blocks, separate_units
+from drcrm.data.folds import calendar_periods, number_blocks, separate_units
 from drcrm.evaluation.bounds.blocks import BlockTerms
 from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.policies.tabular import TabularPolicy
@@ -67,7 +67,8 @@ def learn_policies(
 ) -> BlockPolicies:
     """Return the policies that are learned before three blocks of a log.
 
-    Blocks are in the order of the column ``time``, or else in a random order of their units.
+    Blocks are in the order of the column ``time``, or else in a random order of their units. If times are dates, blocks
+    end where weeks or days end: see :func:`drcrm.data.folds.calendar_periods`.
 
     Parameters
     ----------
@@ -79,7 +80,8 @@ def learn_policies(
     seed : int
         Seed of the random order.
     """
-    block = number_blocks(log.unit_numbers, BLOCKS, log.column("time"), seed)
+    period = calendar_periods if _is_dated(log) else np.zeros_like
+    block = number_blocks(log.unit_numbers, BLOCKS, log.column("time"), seed, period=period)
     log, contexts = separate_units(log)
     if is_expensive(log):
         algorithms = halve_algorithms(log.take(block == 0), algorithms, tell)
@@ -90,6 +92,11 @@ def learn_policies(
     tested, number = log.take(rows), block[rows]
     policy, model = _join(tested, number, learned, final)
     return BlockPolicies(log, contexts, rows, RowBlocks(number), tested, policy, model, learned, final)
+
+
+def _is_dated(log: BanditLog) -> bool:
+    """Return whether the times of a log are dates, and not numbers."""
+    return (log.description.clock or "").startswith("times")
 
 
 def _join(
@@ -119,7 +126,7 @@ def describe_blocks(
     Without times, first and last are places in the order of the blocks, after ``first`` rows before the blocks.
     Differences are costs; NaN in a block that says nothing about its policy.
     """
-    time, is_dated, entries, end = log.column("time"), (log.description.clock or "").startswith("times"), [], first
+    time, is_dated, entries, end = log.column("time"), _is_dated(log), [], first
     for number, part in enumerate(terms, 1):
         rows, (low, high) = blocks.number == number, part.interval(confidence)
         count = int(log.copies[rows].sum())

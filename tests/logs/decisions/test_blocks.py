@@ -36,16 +36,16 @@ def answer(frame):
 def test_the_answer_has_a_test_for_each_block(answer):
     content = answer.as_dict()
     blocks, difference = content["blocks"], content["candidates"][0]["difference"]
-    assert [block["rows"] for block in blocks] == [200, 200, 200]
-    assert blocks[0]["first"] == "2026-01-09T08:00:00"  # after a quarter of the rows
+    assert [block["rows"] for block in blocks] == [216, 192, 200]  # whole days
+    assert blocks[0]["first"] == "2026-01-09T00:00:00"  # after a quarter of the rows, at the nearest midnight
     assert blocks[-1]["last"] == "2026-02-03T07:00:00"
-    deviation = [(b["high"] - b["low"]) / 2 / stats.t(199).ppf(0.975) * np.sqrt(200) for b in blocks]
-    precision = 200 / np.array(deviation)
+    deviation = [(b["high"] - b["low"]) / 2 / stats.t(b["rows"] - 1).ppf(0.975) * np.sqrt(b["rows"]) for b in blocks]
+    precision = np.array([block["rows"] for block in blocks]) / deviation
     change = precision @ [block["change"] for block in blocks] / precision.sum()
-    error = np.sqrt(600) / precision.sum()
+    error = np.sqrt(608) / precision.sum()
     assert difference["value"] == pytest.approx(change, rel=1e-9)
     assert difference["standard_error"] == pytest.approx(error, rel=1e-9)
-    assert change + error * stats.t(597).ppf(0.95) - 1e-9 <= difference["bound"] < 0
+    assert change + error * stats.t(605).ppf(0.95) - 1e-9 <= difference["bound"] < 0
 
 
 def test_the_sentence_says_what_was_shown_and_what_is_in_the_file(answer):
@@ -79,7 +79,7 @@ def test_the_policy_is_certified_on_later_rows_only(answer, frame, tmp_path):
 def test_later_outcomes_do_not_change_the_test_of_an_earlier_block(answer, frame):
     """The first policy, its cost model and its choice come from the rows before."""
     click = frame.click.to_numpy().copy()
-    click[400:] = np.random.default_rng(0).permutation(click[400:])
+    click[408:] = np.random.default_rng(0).permutation(click[408:])
     changed = drcrm.learn(frame.assign(click=click), BLOCKS).as_dict()["blocks"]
     first, *others = answer.as_dict()["blocks"]
     assert changed[0]["change"] == pytest.approx(first["change"], rel=1e-9)
