@@ -43,9 +43,9 @@ API = {  # heading: module and its names
         ),
     ),
     "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "make_estimator", "Interval", "policy_support"),
-    "Policy trees": ("drcrm", "optimal_tree"),
     "Cost models": ("drcrm", "CostModel", "RegressorModel", "cross_fit"),
     "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk", "Subgaussian"),
+    "Policy trees": ("drcrm", "PolicyTree", "optimal_tree"),
     "Certificates": (
         *("drcrm.certificates", "policy_certificate", "upper_bound", "Certificate"),
         *("sensitivity", "Sensitivity"),

@@ -38,6 +38,7 @@ _HOMES = {
     "Interval": "evaluation.bounds.independent_units",
     "policy_support": "evaluation.off_policy_value",
     "optimal_tree": "policies.trees.tree",
+    "PolicyTree": "estimators.policy_tree",
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",

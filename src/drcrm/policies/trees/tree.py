@@ -188,10 +188,15 @@ def optimal_tree(
             f"scores have shape {scores.shape}, expected ({len(table)}, actions) with at least one of each"
         )
     require_finite(scores, "scores have a NaN or infinite entry, expected finite numbers")
+    check_settings(depth, thresholds, least_share)
+    return fit_tree(table, scores, np.ones(len(scores)), depth, thresholds, least_share)
+
+
+def check_settings(depth: Any, thresholds: Any, least_share: Any) -> None:
+    """Raise InputError unless the parameters of a search are valid."""
     check_positive_integer(depth, "depth")
     check_positive_integer(thresholds, "thresholds")
     check_fraction(least_share, "least_share")
-    return fit_tree(table, scores, np.ones(len(scores)), depth, thresholds, least_share)
 
 
 def fit_tree(
