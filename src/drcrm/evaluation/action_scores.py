@@ -8,7 +8,6 @@ import numpy as np
 
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
-from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.prepared_log import modelled_cost
@@ -30,8 +29,7 @@ def doubly_robust_scores(log: BanditLog, regressor: Any, support: float = SUPPOR
 
     Source: Athey & Wager 2021, Zhou, Athey & Wager 2023.
     """
-    fitted = cross_fit(log, fit=lambda part: RegressorModel(regressor).fit(part))
-    model = restrict_to_support(fitted, log, None, support)
+    model = restrict_to_support(cross_fit(log, regressor), log, None, support)
     effects = action_effects(model, log.X, log.actions)
     residual = log.count * (log.cost - modelled_cost(log, effects)) / log.propensity
     correction, _ = log.row_map.to_contexts(residual)
