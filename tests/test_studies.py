@@ -250,7 +250,9 @@ def test_certificates_by_each_method_are_those_of_their_formulas(study):
         upper_bound(z, method="empirical_bernstein", low=-1, high=0), abs=1e-9
     )
     assert bounds["anytime"] == pytest.approx(-bound_by_loops(np.ones(200), -z), abs=1e-9)
-    assert bounds["student"] < bounds["betting"] < bounds["anytime"]
+    draws = [methods.certify(setting, setting.draw(np.random.default_rng(seed), 200)) for seed in range(20)]
+    means = {name: np.mean([draw[name] for draw in draws]) for name in bounds}
+    assert means["student"] < means["betting"] < means["anytime"]  # single draws may have another order
 
 
 def test_the_published_bound_at_every_look_is_rarely_false():
