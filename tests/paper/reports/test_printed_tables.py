@@ -1,10 +1,13 @@
 """Tables have the same cells in each language, missing values as words, and special characters escaped."""
 
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.pyplot import imsave
 
 from drcrm.paper.reports.markup import latex_figure
 from drcrm.paper.reports.plan import Names, Plan
@@ -68,7 +71,9 @@ def test_with_few_seeds_only_the_smallest_mean_is_bold(table, names, seeds):
 def test_hyperparameters(table, names):
     grids = {"poem": [0.001, 0.01], "kl_crm": [0.7, 3.16]}
     plan = Plan(["my_set"], ["snips"], 5, [4], names=names, grids=grids)
-    printed = print_hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), plan).frame
+    printed = print_hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), plan, ["snips"])
+    assert "that SNIPS chose on my set" in printed.caption
+    printed = printed.frame
     assert printed["Range"].tolist() == ["10^−3 … 10^−2", "0.7 … 10^0.5"]
     assert printed["my set"].tolist() == ["10^−2: 5", "10^0.5: 5"]
 
@@ -121,15 +126,16 @@ def test_the_comparison_has_one_row_for_algorithms_without_hyperparameter(names)
 
 LABELS = {"poem": "P_O{E}M #1 & 50% [new]", "kl_crm": "λ0 ≥ 10^−2 ~ χ²-DRO", "cips": "* π0^2 \\ $x$"}
 COMMANDS = (
-    "begin|end|centering|caption|label|small|footnotesize|scriptsize|setlength|tabcolsep|par|medskip|parbox|linewidth|"
+    "begin|end|centering|caption|label|small|footnotesize|scriptsize|setlength|tabcolsep|par|(small|med)skip|parbox|"
+    "sbox|usebox|ifdim|fi|wd|ht|dp|dimexpr|relax|resizebox|linewidth|textheight|raggedright|strut|"
     "toprule|midrule|bottomrule|text(bf|it|backslash|asciitilde|asciicircum|less|greater|bar)|dots|includegraphics|"
     "pm|chi|pi|lambda|geq|cdot|Delta"
 )
 
 
 def assert_compiles(text: str) -> None:
-    """Check what LaTeX with booktabs needs: matching braces and environments, equal rows, escaped and known signs."""
-    signs = re.sub(r"\\([A-Za-z]+|.)", " ", text)
+    """Check what LaTeX needs: matching braces and environments, equal rows, escaped signs and known commands."""
+    signs = re.sub(r"\\ifdim.*|\\([A-Za-z]+|.)", " ", text)
     assert all(re.fullmatch(COMMANDS, name) for name in re.findall(r"\\([A-Za-z]+)", text))
     depth = np.cumsum([{"{": 1, "}": -1}.get(sign, 0) for sign in signs])
     assert depth.min() >= 0
@@ -145,14 +151,18 @@ def assert_compiles(text: str) -> None:
     assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) <= 1
 
 
-def test_a_latex_file_has_one_table_that_compiles_with_its_facts_in_the_caption(table):
-    """Labels have the characters that are commands in LaTeX."""
+@pytest.fixture
+def printed(table) -> dict[str, dict[str, PrintedTable]]:
+    """All tables of an experiment. Labels have the characters that are commands in LaTeX."""
     names = Names({name: {"label": label} for name, label in LABELS.items()}, {"my_set": "My_set & Co"})
     metrics = table[table["algorithm"] != "akl_crm"].assign(replay_count=4, greedy_loss=table["expected_loss"] / 2)
     papers, protocol = {"my_set": ("scene", "100 % synthetic")}, {**CODE, "split_unit": "context"}
     grids = {"cips": [], "poem": [0.01, 0.1], "kl_crm": [3.16, 1.0]}
     plan = Plan(["my_set"], ["snips"], 5, [4], names=names, grids=grids, papers=papers, protocol=protocol)
-    printed = printed_tables(all_tables(metrics, plan), plan)
+    return printed_tables(all_tables(metrics, plan), plan)
+
+
+def test_a_latex_file_has_one_table_that_compiles_with_its_facts_in_the_caption(printed):
     for name, tables in printed.items():
         assert next(iter(tables)) == name
         for file, one in tables.items():
@@ -171,9 +181,23 @@ def test_a_latex_file_has_one_table_that_compiles_with_its_facts_in_the_caption(
 def test_a_figure_has_its_caption_in_latex():
     text = latex_figure("grid_my_set.pdf", "Loss of A_B at Δ = 4, 95 % intervals", "exp-grid_my_set")
     assert_compiles(text.replace("grid_my_set.pdf", ""))
-    assert r"\includegraphics[width=\linewidth]{grid_my_set.pdf}" in text
+    assert r"\includegraphics[width=\linewidth,height=.75\textheight,keepaspectratio]{grid_my_set.pdf}" in text
     assert r"\caption{Loss of A\_B at $\Delta$ = 4, 95~\% intervals}" in text
     assert r"\label{fig:exp-grid-my-set}" in text
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX")
+def test_latex_fits_wide_tables_and_high_figures_to_the_page(printed, tmp_path):
+    wide = pd.DataFrame({f"column {place}": ["10^−5: 3, 10^−4: 12, 10^−3: 5", "word"] * 40 for place in range(12)})
+    texts = [one.latex(file) for tables in printed.values() for file, one in tables.items()]
+    imsave(tmp_path / "high.png", np.zeros((900, 100)))
+    texts += [PrintedTable("Wide.", wide, "Note.").latex("wide"), latex_figure("high.png", "High.", "high")]
+    lines = [r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}", *texts, r"\end{document}"]
+    (tmp_path / "paper.tex").write_text(r"\clearpage".join(lines))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    log = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False).stdout
+    assert "Output written on paper.pdf" in log
+    assert not re.search(r"Overfull \\hbox|Float too large", log)
 
 
 def test_tiny_p_values_are_powers_of_ten(table, names):

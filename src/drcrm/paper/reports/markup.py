@@ -39,7 +39,12 @@ SYMBOLS = {
 IN_LATEX = re.compile(
     rf"{BOLD}|{ITALIC}|{POWER}| ± (?P<error>[\d.]+)| (?P<percent>%)|(?P<greek>[{GREEK}])(?P<script>[0²])?|."
 )
-SIZES = {73: r"\small", 82: r"\footnotesize"}  # most characters in a line of 345 points → command; otherwise smaller
+LONG = 24  # characters of a cell that LaTeX breaks into lines
+FIT = (  # shrinks box 0 to the width of the column and to three quarters of the page's height
+    r"\ifdim\wd0>\linewidth\sbox0{\resizebox{\linewidth}{!}{\usebox0}}\fi",
+    r"\ifdim\dimexpr\ht0+\dp0\relax>.75\textheight\sbox0{\resizebox*{!}{.75\textheight}{\usebox0}}\fi",
+    r"\usebox0",
+)
 
 
 def html(text: str) -> str:
@@ -69,27 +74,24 @@ def _in_latex(match: re.Match) -> str:
     return "~\\%" if match["percent"] else SYMBOLS.get(match[0], match[0])
 
 
-def latex_table(tabular: str, caption: str, label: str, n_characters: int, note: str = "") -> str:
-    """Return a table environment. The note is below the table.
+def break_lines(cell: str) -> str:
+    """Return a cell in LaTeX. A long cell is broken into lines."""
+    text = latex(cell)
+    return text if len(cell) <= LONG else rf"\parbox[t]{{9em}}{{\raggedright {text}\strut}}"
 
-    Parameters
-    ----------
-    tabular, caption, note : str
-        LaTeX.
-    label : str
-    n_characters : int
-        Width of the table. A wide table gets a smaller font.
-    """
-    size = next((size for most, size in SIZES.items() if n_characters <= most), r"\scriptsize")
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", _label("tab", label), size]
-    lines += [r"\setlength{\tabcolsep}{4pt}", tabular.strip()]
-    lines += [r"\par\medskip", rf"\parbox{{\linewidth}}{{{note}}}"] * bool(note)
+
+def latex_table(tabular: str, caption: str, label: str, note: str = "") -> str:
+    """Return a table environment. It shrinks to the column. All texts but the label are LaTeX; the note is below."""
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", _label("tab", label)]
+    lines += [r"\par\smallskip\small", r"\setlength{\tabcolsep}{4pt}", rf"\sbox0{{{tabular.strip()}}}", *FIT]
+    lines += [r"\par\medskip", rf"\parbox{{\linewidth}}{{\footnotesize {note}}}"] * bool(note)
     return "\n".join([*lines, r"\end{table}", ""])
 
 
 def latex_figure(picture: str, caption: str, label: str) -> str:
-    """Return a figure environment with a picture of the column's width. The caption is plain text."""
-    lines = [r"\begin{figure}", r"\centering", rf"\includegraphics[width=\linewidth]{{{picture}}}"]
+    """Return a figure environment with a picture that fits the column and the page. The caption is plain text."""
+    size = r"width=\linewidth,height=.75\textheight,keepaspectratio"
+    lines = [r"\begin{figure}", r"\centering", rf"\includegraphics[{size}]{{{picture}}}"]
     return "\n".join([*lines, rf"\caption{{{latex(caption)}}}", _label("fig", label), r"\end{figure}", ""])
 
 

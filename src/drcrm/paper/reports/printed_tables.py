@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -34,7 +34,9 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
         losses = {key: print_losses(*values) for key, values in arguments.items()}
         details = {f"in_detail_{key}": print_details(*values) for key, values in arguments.items()}
         printed[metric] = losses | details
-    printed["hyperparameters"] = {"": print_hyperparameters(tables["hyperparameters"], plan)}
+    printed["hyperparameters"] = {
+        f"by_{by}": print_hyperparameters(tables["hyperparameters"], plan, [by]) for by in plan.selections
+    }
     if (published := tables.get("paper_comparison")) is not None:
         printed["paper_comparison"] = {
             f"{metric}_by_{by}": print_comparison(published[published["selection"] == by], metric, names)
@@ -69,7 +71,7 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
             "Details": print_details(*arguments),
         }
     if len(tables["hyperparameters"]):
-        chosen = print_hyperparameters(tables["hyperparameters"], plan)
+        chosen = print_hyperparameters(tables["hyperparameters"], plan, plan.selections)
         sections["Hyper-parameters"] = {"Chosen hyper-parameters": chosen}
     if (published := tables.get("paper_comparison")) is not None:
         sections["Comparison with the paper"] = {
@@ -183,9 +185,9 @@ def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
     return rows.assign(best=rows["best"].where(has_enough, (rows["mean"] == smallest) & is_learned))
 
 
-def print_hyperparameters(table: pd.DataFrame, plan: Plan) -> PrintedTable:
+def print_hyperparameters(table: pd.DataFrame, plan: Plan, selections: Sequence[str]) -> PrintedTable:
     """Return the range of each grid, and the values that were chosen on each data set with the number of seeds."""
-    names, rows = plan.names, []
+    names, rows, table = plan.names, [], table[table["selection"].isin(selections)]
     for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
         chosen = group[group["times_chosen"] > 0].sort_values("value")
         texts = chosen["value"].map(power_of_ten) + ": " + chosen["times_chosen"].astype(str)
@@ -193,9 +195,11 @@ def print_hyperparameters(table: pd.DataFrame, plan: Plan) -> PrintedTable:
         ends = " … ".join(map(power_of_ten, (group["value"].min(), group["value"].max())))
         rows.append([names.label(str(algorithm)), ends, SCORES[str(selection)], *cells])
     header = ["Algorithm", "Range", "Chosen by", *map(names.dataset, plan.datasets)]
+    frame, criteria = pd.DataFrame(rows, columns=header), join((SCORES[name] for name in selections), "or")
     return PrintedTable(
-        f"The chosen values of each grid on {join(header[3:])}, and how many of {plan.seeds_in_words} chose them.",
-        pd.DataFrame(rows, columns=header),
+        f"Values of each grid that {criteria} chose on {join(header[3:])}, each with the number of seeds, of "
+        f"{plan.seeds_in_words}.",
+        frame.drop(columns="Chosen by") if len(selections) == 1 else frame,
     )
 
 
@@ -250,14 +254,14 @@ def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[s
 
 
 def _print_all_differences(table: pd.DataFrame, plan: Plan) -> dict[str, PrintedTable]:
-    """Return the differences to POEM at the first replay count, and then at all, in each loss by each criterion."""
+    """Return the differences to POEM at the first replay count, and then at others, in each loss by each criterion."""
     cells = list(product(dict.fromkeys(table["metric"]), plan.selections))
     first = table[(table["replay_count"] == plan.counts[0]) & table["dataset"].isin(plan.datasets)]
     at_first = {f"{metric}_by_{by}": print_differences(first, metric, by, plan.names) for metric, by in cells}
     by_count = {
         f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan.names) for metric, by in cells
     }
-    return at_first | by_count
+    return at_first | (by_count if len(first) < len(table) else {})
 
 
 def print_differences(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
@@ -318,14 +322,13 @@ class PrintedTable:
         return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
 
     def latex(self, label: str) -> str:
-        """Return the table as a LaTeX environment that needs only booktabs."""
+        """Return the table as a LaTeX environment that needs booktabs and graphicx."""
         caption, frame, note = self._in(markup.latex)
+        frame.iloc[:] = self.frame.map(markup.break_lines)
         heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
         alignment = "l" + "c" * (len(heads) - 1)
         body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
-        cells = self.frame.replace({r"\*\*": "", " ± ": "±"}, regex=True)  # errors are small
-        widths = (max(map(len, [name, *cells[name]])) + 2 for name in cells.columns)
-        return markup.latex_table(body, caption, label, sum(widths), note)
+        return markup.latex_table(body, caption, label, note)
 
     def html(self) -> str:
         """Return the table as part of a page."""
