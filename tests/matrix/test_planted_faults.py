@@ -67,7 +67,7 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "estimates_by_numpy": (
-        "limited(limit) if limited else weight or Clipped(None)",
+        "limited(limit) if limited else weight or entry.default_weight(self.log.size)",
         "Clipped(2.0)",
         Row(estimate="snips"),
     ),
