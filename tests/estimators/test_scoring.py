@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
-from drcrm.errors import InputError
+from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, cross_fit
+from drcrm.logging_policy import restrict_to_support
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import MODELLED, SCORES
 
@@ -61,7 +61,6 @@ def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
         ({"propensity": None}, r"CIPS.score needs propensity=.*sklearn.set_config\(enable_metadata_routing=True\)"),
         ({"cost": None}, "CIPS.score needs cost=, one value for each logged row; searches pass it on after sklearn"),
         ({"by": "loss"}, "by is 'loss', expected one of 'ips', 'clipped_ips', 'snips', 'clipped_snips', 'dr', "),
-        ({"by": "dr"}, "the score 'dr' needs a cost model, but the fit has none: pass estimate='dr' to CIPS, or cost_"),
         ({"Y": np.zeros((90, 3))}, "Y has 3 labels, the policy has 2"),
     ],
 )
@@ -88,17 +87,17 @@ def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, one_row_l
     assert np.array_equal(search.best_estimator_.coef_, best.coef_)
 
 
-def test_a_search_by_a_score_without_its_cost_model_says_what_to_pass(routed, one_row_logs):
-    """An error with ``error_score="raise"``, which the scorer's documentation asks for; otherwise a warning."""
+@pytest.mark.parametrize("by", ["dr", "dr_bound", "improvement_bound"])
+def test_a_search_by_a_modelled_score_needs_no_cost_model(by, routed, one_row_logs):
+    """The score of a fit without a cost model is that of a model that is cross-fitted to the held-out rows."""
     data = one_row_logs["labels", 1]
-    search = GridSearchCV(KLDRO(), {"radius": RADII[:1]}, scoring=HeldoutScorer("dr_bound"), cv=2)
-    with pytest.warns(UserWarning, match="Scoring failed|non-finite") as warnings:
-        search.fit(data.X, data.Y, **search_rows(data))
-    assert "the score 'dr_bound' needs a cost model, but the fit has none" in str(warnings[0].message)
-    with pytest.raises(InputError, match=r"pass estimate='dr' to KLDRO, or cost_model=CostModel\(\) to its fit"):
-        search.set_params(error_score="raise").fit(data.X, data.Y, **search_rows(data))
-    search.set_params(estimator__estimate="dr").fit(data.X, data.Y, **search_rows(data))
-    assert np.isfinite(search.best_score_)
+    search = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=HeldoutScorer(by), cv=2, error_score="raise")
+    search.fit(data.X, data.Y, **search_rows(data))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    fit, log = search.best_estimator_, data.log.without_empty_rows()
+    model = restrict_to_support(cross_fit(log), log, None, 0.05)
+    score = fit.score(data.X, data.Y, **data.rows, by=by)
+    assert score == pytest.approx(-HeldoutScores(log, fit.clip_, model)(fit.policy_)[by], abs=1e-12)
 
 
 def test_searches_pass_on_what_a_fit_needs(routed, one_row_logs):

@@ -8,9 +8,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from drcrm.arrays.validation import check_choice
+from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -21,8 +22,7 @@ class HeldoutScorer(BaseEstimator):
     """Scorer for scikit-learn's searches: the held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
-    search it needs ``sklearn.set_config(enable_metadata_routing=True)``. Pass ``error_score="raise"`` to the search.
-    Otherwise scikit-learn scores an estimator without a necessary cost model as NaN, with a warning.
+    search it needs ``sklearn.set_config(enable_metadata_routing=True)``.
 
     Parameters
     ----------
@@ -196,7 +196,8 @@ class FittedPolicy(BaseEstimator):
             Name of the estimate, which :class:`drcrm.selection.heldout_scores.HeldoutScores` explains: "ips",
             "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound" or "improvement_bound".
             The default is clipped SNIPS, Σ w c / Σ w with w = min(M, π/p) and the M of the fit. "dr", "dr_bound" and
-            "improvement_bound" use ``cost_model_``, with its support rule even after a fit with ``support=0``.
+            "improvement_bound" use ``cost_model_``, with its support rule even after a fit with ``support=0``. If the
+            fit has none, they cross-fit a cost model to the held-out rows, and compare with a clone of π0.
         eligible : bool array (m, K), optional
             Which of the K actions each context has.
         groups : array (n,), optional
@@ -214,12 +215,10 @@ class FittedPolicy(BaseEstimator):
         log = BanditLog(X, Y, propensity, cost, context, count, **actions).with_groups(groups)
         policy.actions.check(log.Y)
         model = None
-        if by in MODELLED:
-            if self.cost_model_ is None:
-                raise InputError(
-                    f"the score {by!r} needs a cost model, but the fit has none: pass estimate='dr' to "
-                    f"{type(self).__name__}, or cost_model=CostModel() to its fit"
-                )
+        if by in MODELLED and self.cost_model_ is None:
+            log = log.without_empty_rows()
+            model = restrict_to_support(cross_fit(log), log, None, SUPPORT)
+        elif by in MODELLED:
             model = self.cost_model_.with_support(self.support or SUPPORT)
         return -HeldoutScores(log, self.clip_, model)(policy)[by]
 

@@ -5,7 +5,7 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number
+from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number, plural
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
 from drcrm.logs.report.answer import ESTIMATES, Answer
 from drcrm.logs.report.outcome_sections import guardrail_rows
@@ -32,7 +32,7 @@ def text(answer: Mapping) -> str:
     """
     view = Answer(answer)
     headline, skipped, imputed = view.headline, view.part("log")["skipped"], view.part("log")["imputed"]
-    reasons = "; ".join(f"{n} rows, {clean(reason)}" for reason, n in skipped.items())
+    reasons = "; ".join(f"{plural(n, 'row')}, {clean(reason)}" for reason, n in skipped.items())
     blocks = [
         wrap(f"{headline.title}. {headline.sentence}".strip()),
         wrap(f"Not read: {reasons}") if skipped else [],
