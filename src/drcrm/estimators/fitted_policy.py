@@ -215,11 +215,11 @@ class FittedPolicy(BaseEstimator):
         log = BanditLog(X, Y, propensity, cost, context, count, **actions).with_groups(groups)
         policy.actions.check(log.Y)
         model = None
-        if by in MODELLED and self.cost_model_ is None:
+        if by in MODELLED and self.cost_model_ is not None:
+            model = self.cost_model_.with_support(self.support or SUPPORT)
+        elif by in MODELLED:
             log = log.without_empty_rows()
             model = restrict_to_support(cross_fit(log), log, None, SUPPORT)
-        elif by in MODELLED:
-            model = self.cost_model_.with_support(self.support or SUPPORT)
         return -HeldoutScores(log, self.clip_, model)(policy)[by]
 
     def _policy_for(self, X: Any) -> LinearPolicy:
