@@ -129,7 +129,7 @@ PLANTED = (
         '<script src="http://localhost:9/x.js"></script><div id="loading-screen">',
         "request: http://localhost:9/x.js",
     ),
-    ("filename=paired_digits.svg;base64,", "filename=paired_digits.svg;base64,AAAA", "EncodingError"),  # ends the visit
+    ("filename=grid_digits.svg;base64,", "filename=grid_digits.svg;base64,AAAA", "EncodingError"),  # ends the visit
 )
 
 
