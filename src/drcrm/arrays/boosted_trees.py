@@ -11,7 +11,7 @@ ARRAYS = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # the arr
 
 
 class _JoinedTrees:
-    """State without the arrays of single trees: joined arrays are written and read in a tenth of the time."""
+    """State without the arrays of single trees: joined arrays are stored in less than a tenth of the time."""
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = {**super().__getstate__()}  # type: ignore[dict-item]

@@ -39,8 +39,8 @@ class MarginalWeights:
         embedding = np.asarray(self.embedding)
         if len(log.actions.shape) != 1 or log.Y.ndim != 1 or embedding.shape[:1] != log.actions.shape:
             raise InputError(
-                f"embedding has shape {embedding.shape}, and the log has {log.actions}; expected one of K actions and "
-                "one cluster, or one row of features, for each action"
+                f"embedding has shape {embedding.shape}, and the log has {log.actions}. MIPS needs one of K actions, "
+                "and for each action its cluster or a row of features"
             )
         _, cluster = np.unique(embedding, axis=0, return_inverse=True)
         sides = {"policy": policy, "logging_policy": self.logging_policy}

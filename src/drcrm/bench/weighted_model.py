@@ -17,7 +17,7 @@ from drcrm.evaluation.evaluation import Evaluation
 
 
 class WeightedModel:
-    """ "dr" with one regression of the costs for each action, in which a row has the weight π (1 − p)/p².
+    """Doubly robust estimate with one regression of the costs for each action; rows have the weights π (1 − p)/p².
 
     For a deterministic policy, the weighted squared error of the model is the part of the variance of "dr" that
     depends on the model. For other policies it only resembles this part. The regressions are cross-fitted, and actions

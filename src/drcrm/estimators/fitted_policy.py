@@ -219,7 +219,7 @@ class FittedPolicy(BaseEstimator):
             model = self.cost_model_.with_support(self.support or SUPPORT)
         elif by in MODELLED:
             log = log.without_empty_rows()
-            model = restrict_to_support(cross_fit(log), log, None, SUPPORT)
+            model = restrict_to_support(cross_fit(log), log, None, self.support or SUPPORT)
         return -HeldoutScores(log, self.clip_, model)(policy)[by]
 
     def _policy_for(self, X: Any) -> LinearPolicy:

@@ -100,7 +100,7 @@ def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
     """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure.
 
-    The replay-count figure has those of its own list that the tables have too, or all of these if none is left.
+    The replay-count figure leaves out algorithms that are not in the tables. If none is left, it shows all of these.
     """
     if figure == "ablation":
         return all_algorithms(config, name)

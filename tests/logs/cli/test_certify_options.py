@@ -80,7 +80,7 @@ class TestAnytime:
             answer, running = (watch(frame, anytime=anytime, **changes) for anytime in (False, True))
             sentence, running = answer["verdict"]["sentence"], running["running"]
             assert answer["every_look"] == {"cost": running["bound"], "difference": running["difference_bound"]}
-            assert "(now, asymptotic), at least " in sentence
+            assert "(now, asymptotic) and at least " in sentence
             assert "(at every look, without assumptions on tails)" in sentence
         assert answer["candidates"][0]["difference"]["bound"] < running["difference_bound"]
 

@@ -45,7 +45,7 @@ def test_all_rows_of_another_log_certify_one_choice(shop, answer):
         level = f"with {100 * float(confidence):g} % confidence"
         sentence = (
             f"The policy's click is at least {bounds[-1]:.{decimals}f} per row. Its difference from the logging "
-            f"policy's click is {level} at least {-candidate['difference']['bound']:+.{decimals}f} (now, asymptotic), "
+            f"policy's click is at least {-candidate['difference']['bound']:+.{decimals}f} (now, asymptotic) and "
             f"at least {-view['every_look']['difference']:+.{decimals}f} (at every look, without assumptions on "
             f"tails). Each bound holds {level}."
         )

@@ -174,8 +174,8 @@ def state_certificates(
     policy_bound = f"{units.side} {comparison.format(sign * cost, sign=False)}"
     limit = f"{units.side} {comparison.format(sign * difference)}"
     if every_look is not None:
-        limit = f"{with_confidence(evidence.confidence)} {limit} (now, asymptotic), {units.side} "
-        limit += f"{comparison.format(sign * every_look['difference'])} (at every look, without assumptions on tails)"
+        later = f"{units.side} {comparison.format(sign * every_look['difference'])}"
+        limit = f"{limit} (now, asymptotic) and {later} (at every look, without assumptions on tails)"
     bounds = (
         f"{change}. The policy's {evidence.quantity} is {policy_bound} per row. Its difference from "
         f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
