@@ -332,3 +332,11 @@ def test_published_pooled_rounds_call_no_worse_policy_better():
     assert f"In {pooled['then better']:.0f} it said *better*" in text
     assert f"gain {pooled['gain if better']:.3f} clicks per row over it" in text
     assert f"With `--baseline` it said *better* in {rows.loc['baseline', 'then better']}." in text
+
+
+def test_blocks_are_measured_on_logs_without_a_file(study):
+    """Logs of a study come from no reader, so nothing describes their columns."""
+    rows = pd.DataFrame(study("block_level").measure(0, kinds=("2 arms",)))
+    table = study("block_level").tabulate(rows.assign(repetition=0))
+    assert table["log"].tolist() == ["2 arms"]
+    assert table["refused"].tolist() == [0]

@@ -96,7 +96,7 @@ def learn_policies(
 
 def _is_dated(log: BanditLog) -> bool:
     """Return whether the times of a log are dates, and not numbers."""
-    return (log.description.clock or "").startswith("times")
+    return log.description is not None and (log.description.clock or "").startswith("times")
 
 
 def _join(
