@@ -1,5 +1,6 @@
 """The studies: helpers, published tables, and the command and rules that run them."""
 
+import bz2
 import os
 import runpy
 from dataclasses import replace
@@ -12,8 +13,11 @@ import yaml
 from bets import bound_by_loops
 from page_numbers import numbers
 from scipy.stats import binom
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import Ridge
 from workflows import jobs, snakemake, write_config
 
+from drcrm import BanditLog
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.diagnosis import diagnose
@@ -21,6 +25,7 @@ from drcrm.logs.diagnostics.diagnosis import diagnose
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
+    "ocv",
     "sharp_coverage",
     "shift_learning",
 }  # configured studies without a published table
@@ -83,7 +88,7 @@ def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     studies = {"support": support, "coverage": {"repetitions": 3}, "obd": obd}
     theory = {"datasets": ["digits"], "repetitions": 3, "seed": 7}
     config = write_config(tmp_path, {"mirror": "m", "studies": studies, "theory": theory})
-    targets = "support_study", "coverage_study", "obd_study", "theory"
+    targets = "support", "coverage_study", "obd_study", "theory"
     output = snakemake(tmp_path, config, *targets, "--dry-run", "--printshellcmds")
     once = dict.fromkeys(("fetch", "split", "log_crf", "study_run", *targets), 1)
     of_studies, of_theory = (
@@ -340,3 +345,37 @@ def test_blocks_are_measured_on_logs_without_a_file(study):
     table = study("block_level").tabulate(rows.assign(repetition=0))
     assert table["log"].tolist() == ["2 arms"]
     assert table["refused"].tolist() == [0]
+
+
+def test_the_regressions_of_the_ocv_study_are_those_of_scikit_learn(study):
+    """Actions with one row, and without any, have a constant model."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.integers(0, 16, (60, 4)).astype(float), rng.integers(0, 3, 60)
+    Y[0] = 3
+    log = BanditLog(X, Y, np.full(60, 0.2), -rng.random(60), n_actions=5)
+    expected = np.zeros((60, 5))
+    for action in range(4):
+        ridge = Ridge(alpha=1e-3, solver="cholesky").fit(X[action == Y], log.cost[action == Y])
+        expected[:, action] = ridge.predict(X)
+    assert study("ocv").modelled_costs(log) == pytest.approx(expected, abs=1e-10)
+
+
+def test_the_ocv_study_measures_all_methods_at_both_temperatures(study, tmp_path):
+    ocv, rng = study("ocv"), np.random.default_rng(1)
+    for part, n in {"train": 200, "test": 100}.items():
+        y = rng.integers(0, 3, n)
+        X = np.clip(rng.normal(y[:, None] + [[0, 1, 2]], 1) / 15, 0, 1)
+        with bz2.open(tmp_path / f"letter_{part}.svm.bz2", "wb") as stream:
+            dump_svmlight_file(X, y, stream, zero_based=False)
+    rows = pd.DataFrame([{"run": run, **row} for run in range(2) for row in ocv.measure(run, tmp_path)])
+    table = ocv.tabulate(rows)
+    assert [*table] == ["table", "setting", "dataset", "method", "value", "standard_error", "runs"]
+    assert table["setting"].unique().tolist() == ["T=10", "T=-10"]
+    assert table.groupby("setting")["method"].agg(list).tolist() == [["IPS", "DM", "DR", *ocv.SELECTORS]] * 2
+    assert (table["runs"] == 2).all()
+    by_method = rows.pivot(index=["run", "setting"], columns="method", values="squared_error")
+    means = by_method.groupby("setting").mean()
+    for row in table.itertuples():
+        assert row.value == pytest.approx(means.loc[row.setting, row.method], rel=1e-12)
+    for method in ocv.SELECTORS:
+        assert (by_method[["IPS", "DM", "DR"]].eq(by_method[method], axis=0)).any(axis=1).all()

@@ -159,12 +159,14 @@ def test_cross_validation_keeps_groups_together_and_fits_a_model_to_each_part():
         parts.append(part.column("groups"))
         return np.zeros((part.n_contexts, K))
 
-    selector = make_estimator({"ocv": {"estimators": ["ips", "dr"], "fit": fit, "splits": 3}})
+    selector = make_estimator({"ocv": {"estimators": ["dm", "dr"], "fit": fit, "splits": 3}})
     selector.terms(log.with_groups(groups), policy, np.zeros((N, K)))
     assert len(parts) == 12
     for part, rest in zip(parts[::2], parts[1::2], strict=True):
         assert not {*part} & {*rest}
         assert len({*part} | {*rest}) == N // 4
+    make_estimator({"ocv": {"estimators": ["ips"], "fit": fit, "splits": 3}}).terms(log, policy, np.zeros((N, K)))
+    assert len(parts) == 12 + 3, "only the validator needs a model"
 
 
 def test_users_name_a_class_or_pass_an_object(tmp_path, monkeypatch):

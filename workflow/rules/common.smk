@@ -55,7 +55,11 @@ def targets(name):
     return [f"results/{name}/{file}" for file in files]
 
 
+STUDY_TARGETS = {
+    name: [f"results/studies/{name}.csv", f"results/studies/{name}/provenance.json"] for name in config["studies"]
+}
 TARGETS = {
+    **STUDY_TARGETS,  # unless an experiment or a log has the name of the study
     **{name: targets(name) for name in config["experiments"]},
     **{name: multiext(f"results/{name}/", "policy.npz", "answer.json", "report.html") for name in config["logs"]},
     "theory": [
@@ -67,12 +71,9 @@ TARGETS = {
             kind=FIGURE_KINDS,
         ),
     ],
-    **{
-        f"{name}_study": [f"results/studies/{name}.csv", f"results/studies/{name}/provenance.json"]
-        for name in config["studies"]
-    },
+    **{f"{name}_study": files for name, files in STUDY_TARGETS.items()},
+    "studies": [file for files in STUDY_TARGETS.values() for file in files],
 }
-TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{name}_study"]]
 
 
 def library_code(wildcards):

@@ -137,6 +137,8 @@ class CrossValidation:
         n = unit.max() + 1
         part = np.zeros(n, dtype=bool)
         part[rng.permutation(n)[: min(max(int(n * share), 1), n - 1)]] = True
-        sides = ((candidate, part[unit]), (validator, ~part[unit]))
-        first, second = (float(inputs.part(rows, self.fit).estimate(estimator)) for estimator, rows in sides)
-        return (first - second) ** 2
+        values = []
+        for estimator, rows in ((candidate, part[unit]), (validator, ~part[unit])):
+            fit = self.fit if getattr(estimator, "uses_model", True) else None
+            values.append(float(inputs.part(rows, fit).estimate(estimator)))
+        return (values[0] - values[1]) ** 2
