@@ -45,6 +45,16 @@ def test_the_fast_scores_are_those_of_the_table(unusual, plain, kind):
             assert (abs(actual - expected[number]) <= tolerance[number]).all()
 
 
+@pytest.mark.parametrize(("value", "number"), [("yes", 1), (" No ", 0), ("TRUE", 1), ("false", 0), (True, 1)])
+def test_texts_of_booleans_are_read_fast(value, number):
+    stored = STORED["single"]
+    served = ServedPolicy(replace(stored, encoding=replace(stored.encoding, booleans=("yes/no",))))
+    [context] = random_contexts(1)
+    scores = [served._scores({**context, "age": age}) for age in (value, number)]
+    assert np.array_equal(*scores)
+    assert served.policy.decision_function(served._encode([{**context, "age": value}]))[0] == pytest.approx(scores[0])
+
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 SCHEMA = json.loads(resources.files("drcrm.logs.serving").joinpath("policy.schema.json").read_text(encoding="utf-8"))

@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.logs.encoding.columns import ISO, LARGEST, MISSING, WEEKDAYS, as_iso, as_text, hour_of, weekday_of
+from drcrm.logs.encoding.columns import (
+    ISO,
+    LARGEST,
+    MISSING,
+    WEEKDAYS,
+    as_iso,
+    as_text,
+    boolean_numbers,
+    hour_of,
+    weekday_of,
+)
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, N_COLUMNS, TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
 
@@ -43,6 +53,8 @@ class Number:
         The column of X.
     missing_column : int or None
         The column of the indicator of missing values, if there is one.
+    booleans : mapping
+        The numbers of texts in lower case, such as "true".
     """
 
     name: str
@@ -50,6 +62,7 @@ class Number:
     scale: float
     column: int
     missing_column: int | None
+    booleans: Mapping[str, float]
 
     @property
     def reason(self) -> str:
@@ -58,6 +71,8 @@ class Number:
 
     def entry(self, value: Any) -> tuple[int | None, float]:
         """Return the column and the entry of X that a value sets; no column for a missing one without indicator."""
+        if isinstance(value, str | bool):
+            value = self.booleans.get(str(value).strip().lower(), value)
         if isinstance(value, float) or (type(value) is int and -LARGEST < value < LARGEST):
             scaled = (value - self.mean) / self.scale
             if -inf < scaled < inf:
@@ -142,8 +157,9 @@ def _day_and_clock(value: Any) -> tuple[datetime.date | None, str | None]:
 def features_of(encoding: TableEncoding) -> list[Number | Category]:
     """Return the features of a table's encoding, with their columns of X; the last column is the constant 1."""
     place = {name: columns.start for name, columns in encoding.columns.items()}
+    booleans = boolean_numbers(encoding.booleans)
     numbers = [
-        Number(name, mean, scale, place[name], place.get(f"{MISSING_INDICATOR}{name}"))
+        Number(name, mean, scale, place[name], place.get(f"{MISSING_INDICATOR}{name}"), booleans)
         for name, (mean, scale) in encoding.scales.items()
     ]
     parts = (weekday_of, weekday_text), (hour_of, hour_text)
