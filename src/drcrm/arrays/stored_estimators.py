@@ -22,6 +22,8 @@ TRUSTED = [  # in addition to the types that skops trusts by itself: public esti
     *("drcrm.cost_models.regressor_model.RegressorModel", "drcrm.policies.classifier_policy.LogProbabilities"),
     "drcrm.policies.classifier_policy.MappedLogistic",
     *("drcrm.cost_models.blended_model.BlendedModel", "drcrm.cost_models.blended_model.MappedModel"),
+    *("drcrm.policies.trees.tree_policy.LeafActions", "drcrm.policies.trees.tree.ActionTree"),
+    *("drcrm.policies.trees.tree.Node", "drcrm.policies.trees.encoded_columns.EncodedColumn"),
     *("drcrm.cost_models.ridge_model.CostModel", "drcrm.policies.action_scores.ActionScores"),
 ]
 

@@ -16,7 +16,7 @@ from drcrm.estimators.fitted_policy import require_rows
 from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.trees.columns import CATEGORY, as_table, find_columns, read_table
-from drcrm.policies.trees.tree import DEPTH, LEAST_SHARE, THRESHOLDS, ActionTree, Node, check_settings, fit_tree
+from drcrm.policies.trees.tree import DEPTH, LEAST_SHARE, THRESHOLDS, ActionTree, Node, TreeSettings, fit_tree
 
 FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 ONE_HOT = 20  # largest number of categories with an indicator each for the cost model
@@ -101,7 +101,7 @@ class PolicyTree(BaseEstimator):
         InputError
             If an argument, a parameter or a row is invalid.
         """
-        check_settings(self.depth, self.thresholds, self.least_share)
+        settings = TreeSettings(self.depth, self.thresholds, self.least_share).check()
         check_fraction(self.support, "support")
         require_rows("PolicyTree.fit", Y=Y, propensity=propensity, cost=cost)
         table = as_table(X)
@@ -109,8 +109,7 @@ class PolicyTree(BaseEstimator):
         log.actions.require_classes("PolicyTree")
         regressor = ExtraTreesRegressor(**FOREST) if self.regressor is None else self.regressor
         scores = doubly_robust_scores(log, regressor, self.support)
-        settings = self.depth, self.thresholds, self.least_share
-        self.tree_: ActionTree = fit_tree(table, scores, np.ones(len(scores)), *settings)
+        self.tree_: ActionTree = fit_tree(table, scores, settings)
         self.n_features_in_ = table.shape[1]
         if (names := column_names(table)) is not None:
             self.feature_names_in_ = names

@@ -1,4 +1,4 @@
-"""Doubly robust rewards of all actions in each context of a log, which policy trees maximise."""
+"""Doubly robust rewards of all actions in each context of a log, and the policy trees that maximise them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logging_policy import SUPPORT, restrict_to_support
+from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.prepared_log import modelled_cost
+from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy
+
+MOST_CONTEXTS = 2**20  # for a tree, evenly spaced if there are more
 
 
-def doubly_robust_scores(log: BanditLog, regressor: Any, support: float = SUPPORT) -> np.ndarray:
+def doubly_robust_scores(log: BanditLog, regressor: Any = None, support: float = SUPPORT) -> np.ndarray:
     """Return Γ(a) of each context, (m, K): minus the doubly robust cost of the action a, summed over the rows.
 
     Γ_i(a) = −ĉ(x_i, a) − 1(y_i = a) (c_i − ĉ(x_i, a))/p_i. The cost model ĉ of a context is fitted to other folds. An
@@ -23,7 +27,9 @@ def doubly_robust_scores(log: BanditLog, regressor: Any, support: float = SUPPOR
     ----------
     log : BanditLog
         One of K actions per row, no rows of count 0, and contexts of one unit.
-    regressor : regressor of scikit-learn
+    regressor : regressor of scikit-learn, optional
+        By default a ridge regression, which takes little time. With logged propensities, the scores of supported
+        actions are unbiased for any cost model.
     support : float
         τ.
 
@@ -38,3 +44,29 @@ def doubly_robust_scores(log: BanditLog, regressor: Any, support: float = SUPPOR
         correction = correction * (1 - log.actions.unsupported_mass(np.ones_like(effects), probability, support))
     occurrences = np.bincount(log.context, log.count, log.n_contexts)
     return -(occurrences[:, None] * effects + correction)
+
+
+def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT) -> SoftmaxPolicy:
+    """Return the policy of the best tree of a depth; with depth 0, it takes the best single action.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log with one of K actions in each row. Trees split the columns of its table.
+    depth : int ≥ 0
+    support : float
+        τ of the support rule.
+
+    Raises
+    ------
+    InputError
+        If the actions are not one of K.
+    """
+    log.actions.require_classes("a policy tree")
+    log = log.without_empty_rows()
+    if log.n_contexts > MOST_CONTEXTS:
+        is_used = np.arange(log.n_contexts) % -(-log.n_contexts // MOST_CONTEXTS) == 0
+        log = log.recount(log.count * is_used[log.context])
+    scores = doubly_robust_scores(log, support=support)
+    counts = np.bincount(log.context, log.count, log.n_contexts)
+    return tree_policy(fit_encoded_tree(log, scores, counts, depth), log.X)

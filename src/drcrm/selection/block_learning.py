@@ -135,7 +135,7 @@ class Learner:
             warm = rough.with_settings(begins=self.begins.get((number, place), ()))
             train, heldout = (log.recount(log.count * rows) for rows in (fold != place, fold == place))
             learned = self.fit(train, heldout, warm)
-            if algorithm.features is None and algorithm.classifier is None:
+            if algorithm.is_linear:
                 fits = [candidate.policy for candidate in learned.candidates if candidate.is_fit]
                 has_intercept = algorithm.settings.intercept
                 self.begins[number, place] = [fit.coef_with_intercept if has_intercept else fit.coef for fit in fits]

@@ -67,6 +67,8 @@ def learn(
     InputError
         If the algorithm does not fit the log.
     """
+    if algorithm.is_tree:
+        raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
     log, intercept = log.without_empty_rows(), algorithm.settings.intercept
     clip = as_clip(algorithm.settings.clip, log)
     is_shifted = algorithm.settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant

@@ -57,6 +57,11 @@ def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algori
 
         policy = classifier_policy(train, algorithm.classifier, algorithm.weights)
         return score_policy(policy, train, heldout, algorithm)
+    if algorithm.is_tree:
+        from drcrm.evaluation.action_scores import learn_tree_policy  # imports scikit-learn, too
+
+        policy = learn_tree_policy(train, algorithm.depth, algorithm.support)
+        return score_policy(policy, train, heldout, algorithm)
     n_mapped = sum(algorithm.features.values()) if isinstance(algorithm.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         algorithm = algorithm.with_settings(lbfgs=replace(algorithm.settings.lbfgs, pairs=PAIRS))

@@ -13,6 +13,7 @@ from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
+from drcrm.policies.trees.encoded_columns import EncodedColumn, number_columns
 
 MATRIX = "\0X"  # name of a column that has all features as a matrix; no column of a file has it
 
@@ -88,6 +89,11 @@ class Encoding(ABC):
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
 
+    @property
+    def readable_columns(self) -> list[EncodedColumn]:
+        """The columns of the table that a policy tree can split."""
+        return []
+
     def as_dict(self) -> dict:
         """Return the content that the header of a policy file stores."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
@@ -117,6 +123,10 @@ class ArrayEncoding(Encoding):
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
         return X
+
+    @property
+    def readable_columns(self) -> list[EncodedColumn]:
+        return number_columns(self.n_features)
 
     def read(self, data: Features | ActionLists) -> Contexts:
         """Return the contexts of an array (m, d), or of lists of actions."""

@@ -25,6 +25,8 @@ from drcrm.logs.encoding.columns import (
     weekday_of,
 )
 from drcrm.logs.encoding.hashed_features import hash_names
+from drcrm.policies.trees.columns import CATEGORY, NUMBER
+from drcrm.policies.trees.encoded_columns import EncodedColumn
 
 ONE_HOT = 100  # categorical columns with more values are hashed
 N_COLUMNS = 2**12  # number of hashed features of such a column
@@ -175,6 +177,25 @@ class TableEncoding(Encoding):
         widths |= {name: len(values) for name, values in self.known.items()}
         ends = np.cumsum([*widths.values()], dtype=int).tolist()
         return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
+
+    @property
+    def readable_columns(self) -> list[EncodedColumn]:
+        columns, hours = self.columns, {hour_of(name) for name in self.times}
+        readable = []
+        for name, (mean, scale) in self.scales.items():
+            indicator = columns[f"{MISSING_INDICATOR}{name}"].start if name in self.indicators else -1
+            readable.append(
+                EncodedColumn(name, places=[columns[name].start], indicator=indicator, mean=mean, scale=scale)
+            )
+        for name, values in self.known.items():
+            if self.is_hashed(name):
+                continue
+            known = [value for value in values if value != MISSING]
+            places = [columns[name].start + values.index(value) for value in known]
+            if known:
+                kind = NUMBER if name in hours else CATEGORY
+                readable.append(EncodedColumn(name, kind, known, places=places))
+        return readable
 
     def encode(self, features: Table) -> Features:
         """Return X, (n, d), as CSR if few of its entries differ from 0."""

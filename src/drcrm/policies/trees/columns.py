@@ -56,6 +56,18 @@ class Column:
             raise InputError(f"column {self.name!r} must have values of kind {self.kind!r}: {error}") from None
         return np.where(times.isna(), np.nan, times.asi8 / 1e6)
 
+    def decode(self, values: np.ndarray) -> np.ndarray:
+        """Return values that ``read`` returned, in the units of the column."""
+        return values
+
+    def encode(self, cuts: Any) -> Any:
+        """Return cuts in the units of the column in those of the values that ``read`` returns."""
+        return cuts
+
+    def missing_side(self, cut: float) -> bool | None:
+        """Return whether missing values go left at a cut; None if they differ from all other values."""
+        return None
+
     def describe(self, cut: float, is_left: bool, missing_left: bool) -> str:
         """Return the condition of one side of a split as a text."""
         or_missing = " or missing" if self.has_missing and missing_left == is_left else ""
@@ -84,8 +96,11 @@ def find_columns(X: Any, scores: np.ndarray) -> list[Column]:
     columns = []
     for number, name in enumerate(X.columns):
         column = X.iloc[:, number]
-        kind = _kind_of(column)
-        columns.append(Column(name, kind, _order(column, scores) if kind == CATEGORY else ()))
+        kind, values = _kind_of(column), []
+        if kind == CATEGORY:
+            codes, texts = pd.factorize(_texts(column), sort=True)
+            values = [str(texts[place]) for place in order_categories(codes, scores)]
+        columns.append(Column(name, kind, values))
     return columns
 
 
@@ -126,21 +141,23 @@ def _texts(column: Any) -> np.ndarray:
     return np.array(texts, dtype=object)
 
 
-def _order(column: pd.Series, scores: np.ndarray) -> list[str]:
-    """Return the categories of a column in the order of their mean scores."""
-    codes, values = pd.factorize(_texts(column), sort=True)
-    counts = np.bincount(codes[codes >= 0], minlength=len(values))
-    sums = [
-        np.bincount(codes[codes >= 0], scores[codes >= 0, action], len(values)) for action in range(scores.shape[1])
-    ]
-    if not len(values):
+def order_categories(codes: np.ndarray, scores: np.ndarray, counts: np.ndarray | None = None) -> list[int]:
+    """Return the categories 0, 1, … of rows, −1 for a missing one, in the order of their mean scores.
+
+    ``counts``, (n,), are numbers of occurrences, over which the scores are sums; by default 1.
+    """
+    is_known = codes >= 0
+    codes, scores, n_values = codes[is_known], scores[is_known], codes.max(initial=-1) + 1
+    if not n_values:
         return []
-    means = np.stack(sums, axis=1) / counts[:, None]
+    sizes = np.bincount(codes, None if counts is None else counts[is_known], n_values)
+    sums = np.stack([np.bincount(codes, of_action, n_values) for of_action in scores.T], axis=1)
+    means = sums / np.maximum(sizes, 1)[:, None]
     means -= means.mean(axis=1, keepdims=True)
-    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
+    spread = (means - sizes @ means / sizes.sum()) * np.sqrt(sizes)[:, None]
     direction = np.linalg.svd(spread, full_matrices=False)[2][0]
     direction *= np.sign(direction[np.argmax(np.abs(direction))]) or 1.0  # the same on every machine
-    return [str(values[place]) for place in np.argsort(means @ direction, kind="stable")]
+    return np.argsort(means @ direction, kind="stable").tolist()
 
 
 def choose_cuts(values: np.ndarray, thresholds: int) -> np.ndarray:

@@ -57,6 +57,13 @@ class Bins(NamedTuple):
         places = np.flatnonzero(rows)
         return Bins(self.codes.take(places, axis=1), self.sizes, self.sums.take(places, axis=1))
 
+    def with_best_columns(self, most: int, least: float) -> tuple[Bins, list[int]]:
+        """Return the bins of the columns with the best trees of depth 1, in their order, and their places."""
+        tables = [_value_of_split(self.histogram(column), least) for column in range(len(self.sizes))]
+        best = np.argsort([-table.max(initial=-np.inf) for table in tables], kind="stable")[:most]
+        used = sorted(best.tolist())
+        return Bins(self.codes[used], [self.sizes[place] for place in used], self.sums), used
+
     def is_left(self, split: Split) -> np.ndarray:
         """Return which rows a split sends to the left."""
         code = self.codes[split.column]

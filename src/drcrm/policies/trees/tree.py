@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,13 +43,17 @@ class Node:
     missing_left: bool = False
     children: tuple[Node, ...] | list[Node] = ()
 
-    def is_left(self, values: np.ndarray) -> np.ndarray:
+    def is_left(self, values: np.ndarray, column: Column) -> np.ndarray:
         """Return which values of the split's column go left."""
-        return np.where(np.isnan(values), self.missing_left, values <= self.cut)
+        return np.where(np.isnan(values), self.missing_left, values <= column.encode(self.cut))
+
+    def nodes(self) -> list[Node]:
+        """Return the node and all nodes below it, each before its children."""
+        return [self, *(node for child in self.children for node in child.nodes())]
 
     def leaves(self) -> list[Node]:
         """Return the leaves below the node, from left to right."""
-        return [leaf for child in self.children for leaf in child.leaves()] or [self]
+        return [node for node in self.nodes() if not node.children]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +97,12 @@ class ActionTree:
             If X lacks a column, or a value is not of its column's kind.
         """
         table = as_table(X)
-        leaf, first = np.zeros(len(table), dtype=np.intp), 0
-        for node, rows in _walk(self.root, read_table(table, self.columns), np.arange(len(table))):
+        return self.apply_to_values(dict(enumerate(read_table(table, self.columns))), len(table))
+
+    def apply_to_values(self, values: Mapping[int, np.ndarray], m: int) -> np.ndarray:
+        """Return the leaf of each of m contexts from the values that the columns of the splits read, by place."""
+        leaf, first = np.zeros(m, dtype=np.intp), 0
+        for node, rows in self._walk(self.root, values, np.arange(m)):
             if not node.children:
                 leaf[rows] = first
                 first += 1
@@ -121,6 +129,16 @@ class ActionTree:
         left, right = (column.describe(node.cut, is_left, node.missing_left) for is_left in (True, False))
         return left, right
 
+    def _walk(
+        self, node: Node, values: Mapping[int, np.ndarray], rows: np.ndarray
+    ) -> Iterator[tuple[Node, np.ndarray]]:
+        """Yield each node from left to right, with the numbers of the rows that reach it."""
+        yield node, rows
+        if node.children:
+            is_left = node.is_left(values[node.column][rows], self.columns[node.column])
+            for child, side in zip(node.children, (is_left, ~is_left), strict=True):
+                yield from self._walk(child, values, rows[side])
+
     def _lines(self, node: Node, names: Sequence[Any], indent: str) -> Iterator[str]:
         if not node.children:
             yield f"{indent}{names[node.action]}  ({100 * node.share:.3g} % of the rows)"
@@ -128,15 +146,6 @@ class ActionTree:
         for condition, child in zip(self.conditions(node), node.children, strict=True):
             yield f"{indent}if {condition}:"
             yield from self._lines(child, names, indent + "    ")
-
-
-def _walk(node: Node, table: list[np.ndarray], rows: np.ndarray) -> Iterator[tuple[Node, np.ndarray]]:
-    """Yield each node from left to right, with the numbers of the rows that reach it."""
-    yield node, rows
-    if node.children:
-        is_left = node.is_left(table[node.column][rows])
-        for child, side in zip(node.children, (is_left, ~is_left), strict=True):
-            yield from _walk(child, table, rows[side])
 
 
 def optimal_tree(
@@ -188,48 +197,79 @@ def optimal_tree(
             f"scores have shape {scores.shape}, expected ({len(table)}, actions) with at least one of each"
         )
     require_finite(scores, "scores have a NaN or infinite entry, expected finite numbers")
-    check_settings(depth, thresholds, least_share)
-    return fit_tree(table, scores, np.ones(len(scores)), depth, thresholds, least_share)
+    return fit_tree(table, scores, TreeSettings(depth, thresholds, least_share).check())
 
 
-def check_settings(depth: Any, thresholds: Any, least_share: Any) -> None:
-    """Raise InputError unless the parameters of a search are valid."""
-    check_positive_integer(depth, "depth")
-    check_positive_integer(thresholds, "thresholds")
-    check_fraction(least_share, "least_share")
+class TreeSettings(NamedTuple):
+    """Parameters of a search.
+
+    Attributes
+    ----------
+    depth, thresholds, least_share
+        As in :func:`optimal_tree`; with depth 0, the tree is a single leaf.
+    most_columns : int, optional
+        If there are more columns, the search uses those with the best trees of depth 1.
+    """
+
+    depth: int = DEPTH
+    thresholds: int = THRESHOLDS
+    least_share: float = LEAST_SHARE
+    most_columns: int | None = None
+
+    def check(self) -> TreeSettings:
+        """Return the parameters; raise InputError unless they are valid for :func:`optimal_tree`."""
+        check_positive_integer(self.depth, "depth")
+        check_positive_integer(self.thresholds, "thresholds")
+        check_fraction(self.least_share, "least_share")
+        return self
 
 
-def fit_tree(
-    table: Any, scores: np.ndarray, counts: np.ndarray, depth: int, thresholds: int, least_share: float
+def fit_tree(table: Any, scores: np.ndarray, settings: TreeSettings) -> ActionTree:
+    """Return the best tree for checked values: see :func:`optimal_tree`."""
+    columns = find_columns(table, scores)
+    return grow_tree(columns, read_table(table, columns), scores, np.ones(len(scores)), settings)
+
+
+def grow_tree(
+    columns: Sequence[Column], values: list[np.ndarray], scores: np.ndarray, counts: np.ndarray, settings: TreeSettings
 ) -> ActionTree:
-    """Return the best tree for checked values: see :func:`optimal_tree`.
+    """Return the best tree for the values that columns read.
 
     ``counts``, (n,), are positive numbers of occurrences, over which the scores are sums.
     """
     scores = scores / (np.abs(scores).max() or 1.0)  # sums of huge scores could overflow
-    columns = find_columns(table, scores)
-    values = read_table(table, columns)
     columns = [
         replace(column, has_missing=bool(np.isnan(of_column).any()))
         for column, of_column in zip(columns, values, strict=True)
     ]
-    cuts = [choose_cuts(column, thresholds) for column in values]
-    bins = Bins.of(values, cuts, np.concatenate([(scores[:, 1:] - scores[:, :1]).T, counts[None]]))
+    cuts = [
+        choose_cuts(column.decode(of_column), settings.thresholds)
+        for column, of_column in zip(columns, values, strict=True)
+    ]
+    encoded = [column.encode(of_column) for column, of_column in zip(columns, cuts, strict=True)]
+    bins = Bins.of(values, encoded, np.concatenate([(scores[:, 1:] - scores[:, :1]).T, counts[None]]))
     total = float(counts.sum())
-    least = max(1.0, np.ceil(least_share * total - 1e-9))
-    return ActionTree(_grow(bins, cuts, depth, least, total), columns, scores.shape[1])
+    least = max(1.0, np.ceil(settings.least_share * total - 1e-9))
+    if settings.most_columns is not None and len(columns) > settings.most_columns:
+        bins, used = bins.with_best_columns(settings.most_columns, least)
+        columns, cuts = [columns[place] for place in used], [cuts[place] for place in used]
+    return ActionTree(_grow(bins, columns, cuts, settings.depth, (least, total)), columns, scores.shape[1])
 
 
-def _grow(bins: Bins, cuts: list[np.ndarray], depth: int, least: float, total: float) -> Node:
-    """Return the node of some rows; ``total`` is the number of all rows."""
+def _grow(bins: Bins, columns: list[Column], cuts: list[np.ndarray], depth: int, sizes: tuple[float, float]) -> Node:
+    """Return the node of some rows; ``sizes`` are the least number of rows of a leaf, and the number of all rows."""
+    least, total = sizes
     leaf = Node(int(np.argmax(bins.values)), float(bins.sums[-1].sum()) / total)
-    split = best_split(bins, min(depth, 2), least) if depth else None
+    split = best_split(bins, min(depth, 2), least) if depth and columns else None
     if split is None:
         return leaf
     is_left = bins.is_left(split)
-    children = tuple(_grow(bins.take(side), cuts, depth - 1, least, total) for side in (is_left, ~is_left))
+    children = tuple(_grow(bins.take(side), columns, cuts, depth - 1, sizes) for side in (is_left, ~is_left))
     of_column = cuts[split.column]
     cut = float(of_column[split.cut]) if split.cut < len(of_column) else np.inf
-    is_missing = bins.codes[split.column] == bins.sizes[split.column]
-    missing_left = split.missing_left if is_missing.any() else children[0].share >= children[1].share
+    missing_left = columns[split.column].missing_side(cut)
+    if (bins.codes[split.column] == bins.sizes[split.column]).any():
+        missing_left = split.missing_left
+    elif missing_left is None:
+        missing_left = children[0].share >= children[1].share
     return Node(leaf.action, leaf.share, split.column, cut, missing_left, children)

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_parameters
-from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
+from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative, check_positive_integer
 from drcrm.cost_models.solvers.context_effects import as_context_effects
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
@@ -26,6 +26,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.policies.trees.tree import DEPTH
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -59,10 +60,11 @@ ESTIMATORS: dict[str, type[Risk]] = {
     "LogSumExp": LogSumExpRisk,
     "WeightedLikelihood": WeightedLikelihoodRisk,
 }
+TREE = "PolicyTree"  # estimator of an entry that learns a policy tree, in place of a fit
 ENTRY = ("estimator", "parameter", "grid", "options")  # keys of an entry that decide its fits
 OPTIONS = (  # options of an entry that are fields of Algorithm
     *("estimate", "weight", "start", "tilt", "support", "context_effects"),
-    *("safe", "ridge", "features", "cost_model"),
+    *("safe", "ridge", "features", "cost_model", "depth"),
 )
 
 
@@ -73,7 +75,7 @@ class Algorithm:
     Parameters
     ----------
     estimator : str or class
-        A key of ``ESTIMATORS``, or a risk, as a class or as ``module:Class``.
+        A key of ``ESTIMATORS``, a risk, as a class or as ``module:Class``, or "PolicyTree".
     parameter : str, optional
         Name of the hyper-parameter: a parameter of the risk, ``weight.NAME`` for the weight, or ``ridge``.
     grid : sequence of k floats
@@ -109,6 +111,8 @@ class Algorithm:
         Competitor in place of the fits: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
     weights : str
         How the classifier weights rows: "inverse_propensity" or "none".
+    depth : int ≥ 0
+        Depth of a policy tree; with 0, it is the best single action.
     around : SafeCandidates
         Candidates of a safe algorithm between π0 and its fits.
     settings : FitSettings
@@ -138,6 +142,7 @@ class Algorithm:
     label: str = ""
     classifier: Any = None
     weights: str = "none"
+    depth: int = DEPTH
     around: SafeCandidates = field(default_factory=SafeCandidates)
     settings: FitSettings = field(default_factory=FitSettings)
 
@@ -161,6 +166,8 @@ class Algorithm:
         check_bool(self.safe, "safe")
         for ridge in self.fit_ridges:
             check_nonnegative(ridge, "ridge")
+        if self.depth:
+            check_positive_integer(self.depth, "depth")
         self.make_regressor()
         self._check_grid()
         self.variants()
@@ -178,6 +185,16 @@ class Algorithm:
     def risk_class(self) -> type[Risk]:
         """Class of the risk."""
         return find_risk(self.estimator)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the algorithm learns a policy tree."""
+        return isinstance(self.estimator, str) and self.estimator == TREE
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the algorithm fits coefficients of a policy that is linear in X."""
+        return self.features is None and self.classifier is None and not self.is_tree
 
     @property
     def title(self) -> str:
@@ -263,6 +280,8 @@ class Algorithm:
 def find_risk(estimator: Any) -> type[Risk]:
     """Return the class of a risk from the name of an estimator, a class or ``module:Class``; InputError for others."""
     if isinstance(estimator, str) and ":" not in estimator:
+        if estimator == TREE:
+            return MeanRisk
         if estimator in ESTIMATORS:
             return ESTIMATORS[estimator]
         close = get_close_matches(estimator, ESTIMATORS, n=1)
@@ -298,7 +317,7 @@ def check_algorithm(algorithm: Algorithm) -> None:
         if weight is not None and ":" in str(algorithm.weight):
             with refuse_errors(f"weight {algorithm.weight} fails drcrm.weights.check_weight"):
                 check_weight(weight)
-        if algorithm.estimator not in ESTIMATORS:
+        if algorithm.estimator not in (*ESTIMATORS, TREE):
             # The risk may be undefined for the costs of the check.
             with refuse_errors(f"estimator {algorithm.estimator} fails drcrm.risks.check_risk"), suppress(InputError):
                 check_risk(risk)

@@ -10,9 +10,13 @@ from typing import Any
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
-from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.algorithms import TREE, Algorithm, check_algorithm
 from drcrm.selection.registry.user_classes import make_object
 
+TREES: dict[str, dict] = {  # of drcrm learn, not of experiments
+    "single_action": {"estimator": TREE, "label": "best single action", "options": {"depth": 0}},
+    "policy_tree": {"estimator": TREE, "label": "policy tree"},
+}
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
 
 
@@ -32,6 +36,7 @@ def as_algorithm(value: Any) -> Algorithm:
     """
     if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
+        known |= TREES
         return _make_algorithm(check_choice(known, value, "algorithm"), known[value])
     if value.get("classifier") is not None:
         return _make_classifier(value)
