@@ -25,6 +25,7 @@ from drcrm.logs.diagnostics.diagnosis import diagnose
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
+    "block_power",
     "ocv",
     "sharp_coverage",
     "shift_learning",
@@ -379,3 +380,17 @@ def test_the_ocv_study_measures_all_methods_at_both_temperatures(study, tmp_path
         assert row.value == pytest.approx(means.loc[row.setting, row.method], rel=1e-12)
     for method in ocv.SELECTORS:
         assert (by_method[["IPS", "DM", "DR"]].eq(by_method[method], axis=0)).any(axis=1).all()
+
+
+def test_logs_of_the_power_of_blocks_have_a_gain_that_contexts_show(study):
+    """Propensities and click rates are those of the question, and the best action for all is far from the best."""
+    power = study("block_power")
+    for kind, (least, most) in {"e-mail": (0.02, 0.04), "recommender": (0.05, 0.2)}.items():
+        _, logging, rates = power.DRAW[kind](20_000, power.STRENGTH[kind], np.random.default_rng(0))
+        assert logging.sum(axis=1) == pytest.approx(1, abs=1e-12)
+        assert least < rates.mean(axis=0).min() < rates.mean(axis=0).max() < most
+        level = (logging * rates).sum(axis=1).mean()
+        assert rates.max(axis=1).mean() > 1.1 * max(level, rates.mean(axis=0).max())
+        log = power.draw_log(kind, 0)
+        assert len(log) == power.ROWS[kind]
+        assert log["click"].mean() == pytest.approx(level, abs=5 * np.sqrt(level / len(log)))
