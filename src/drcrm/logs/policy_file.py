@@ -33,6 +33,7 @@ from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.mapping.unique_keys import parse_json
 from drcrm.policies import POLICY_CLASSES
 from drcrm.policies.exponential import LinearPolicy, class_for
+from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
 FORMAT = 1
@@ -41,6 +42,7 @@ ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 INCOMPLETE = "the {} is truncated or from another version"
 FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
 CELLS = "cells."  # prefix of the arrays of MissingCells
+MIXTURE, PART = MixturePolicy.__name__, "part{}."  # and the prefix of the arrays of each of its policies
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class StoredPolicy:
 
     Attributes
     ----------
-    policy : ExponentialPolicy or SoftmaxPolicy
+    policy : ExponentialPolicy, SoftmaxPolicy or MixturePolicy
         Policy on the features X of the encoding.
     encoding : Encoding
     model : SupportedModel or None
@@ -63,7 +65,7 @@ class StoredPolicy:
         Cells in which the training rows lack actions. Files of earlier versions have none.
     """
 
-    policy: LinearPolicy
+    policy: LinearPolicy | MixturePolicy
     encoding: Encoding
     model: SupportedModel | None
     header: Mapping[str, object]
@@ -129,9 +131,13 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     """Write the file of a policy, completely or not at all."""
     header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
     header |= {"explore": stored.policy.explore, "policy": type(stored.policy).__name__}
-    arrays = {"coef": stored.policy.coef}
-    if stored.policy.features:
-        arrays[FEATURES] = to_bytes(stored.policy.features, "the feature map")
+    arrays: dict[str, Any] = {}
+    if isinstance(stored.policy, MixturePolicy):
+        header["weights"] = stored.policy.weights.tolist()
+        for number, part in enumerate(stored.policy.policies):
+            arrays |= _policy_arrays(part, PART.format(number))
+    else:
+        arrays |= _policy_arrays(stored.policy)
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     if stored.cells is not None:
@@ -144,12 +150,22 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
         if logging.is_supported is not None:
             arrays["logging.is_supported"] = logging.is_supported
         costs = model.model.model if isinstance(model.model, MappedModel) else model.model
+        if isinstance(model.model, MappedModel) and FEATURES not in arrays:
+            arrays[FEATURES] = to_bytes(model.model.features, "the feature map")
         if isinstance(costs, RegressorModel):
             arrays["cost.model"] = to_bytes(costs, "the cost model")
         else:
             arrays |= {"cost.coef": costs.coef_, "cost.intercept": np.asarray(costs.intercept_)}
         arrays |= {"logging.coef": logging.policy.coef, "logging.intercept": logging.policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
+
+
+def _policy_arrays(policy: LinearPolicy, prefix: str = "") -> dict[str, Any]:
+    """Return the arrays of a linear policy by name."""
+    arrays: dict[str, Any] = {f"{prefix}coef": policy.coef}
+    if policy.features:
+        arrays[f"{prefix}{FEATURES}"] = to_bytes(policy.features, "the feature map")
+    return arrays
 
 
 def require_replaceable(path: Path, option: str) -> bool:
@@ -174,16 +190,9 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     header, arrays = _read(path, with_rows)
     with prefix_errors(path):
         encoding = encoding_of(header.get("encoding"))
-        with refuse_errors(INCOMPLETE.format("feature map")):
-            features = _feature_map(arrays, encoding.n_features)
-        n_features = encoding.n_features + (features.n_mapped if features else 0)
-        name = header.get("policy")
-        if name not in (None, *POLICY_CLASSES):
-            raise InputError(f"the policy is of class {name!r}, expected one of {', '.join(POLICY_CLASSES)}")
-        policy = _linear_policy(encoding, n_features, arrays["coef"], None, features, POLICY_CLASSES.get(name))
-        policy = policy.with_exploration(header.get("explore", 0.0))
+        policy = _policy(header, arrays, encoding)
         with refuse_errors(INCOMPLETE.format("cost model")):
-            model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
+            model = _cost_model(encoding, arrays, header.get("model"))
         with refuse_errors(INCOMPLETE.format("hashes of the rows")):
             learned_rows = _learned_rows(arrays) if with_rows else None
         with refuse_errors(INCOMPLETE.format("list of cells without actions")):
@@ -196,7 +205,8 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
     header = _read_header(path)
     with np.load(path, allow_pickle=False) as archive:
         names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
-    return header, read_npz(path, ["coef", *names])
+    expected = PART.format(0) if header.get("policy") == MIXTURE else ""
+    return header, read_npz(path, [f"{expected}coef", *names])
 
 
 def _read_header(path: str | Path) -> dict:
@@ -223,15 +233,39 @@ def encoding_of(content: Any) -> Encoding:
         return ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
 
 
-def _feature_map(arrays: Mapping[str, np.ndarray], n_features: int) -> Any:
-    if FEATURES not in arrays:
-        return None
+def _policy(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], encoding: Encoding) -> Any:
+    """Return the policy of a file; InputError unless it has the features and the actions of the encoding."""
+    name, explore = header.get("policy"), header.get("explore", 0.0)
+    if name not in (None, MIXTURE, *POLICY_CLASSES):
+        raise InputError(f"the policy is of class {name!r}, expected one of {', '.join((MIXTURE, *POLICY_CLASSES))}")
+    if name != MIXTURE:
+        return _part(arrays, encoding, POLICY_CLASSES.get(name)).with_exploration(explore)
+    with refuse_errors(INCOMPLETE.format("mixture")):
+        weights = header["weights"]
+        parts = [_part(arrays, encoding, prefix=PART.format(number)) for number in range(len(weights))]
+        return MixturePolicy(parts, weights).with_exploration(explore)
+
+
+def _part(
+    arrays: Mapping[str, np.ndarray], encoding: Encoding, of_class: type[LinearPolicy] | None = None, prefix: str = ""
+) -> LinearPolicy:
+    """Return the linear policy whose arrays have a prefix."""
+    features, n_features = _feature_map(arrays, encoding, prefix)
+    return _linear_policy(encoding, n_features, arrays[f"{prefix}coef"], None, features, of_class)
+
+
+def _feature_map(arrays: Mapping[str, np.ndarray], encoding: Encoding, prefix: str = "") -> tuple[Any, int]:
+    """Return the feature map whose array has a prefix, or None, and the number of features with those of the map."""
+    if f"{prefix}{FEATURES}" not in arrays:
+        return None, encoding.n_features
     from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
 
-    features = from_bytes(arrays[FEATURES], FeatureMap, "the feature map")
+    with refuse_errors(INCOMPLETE.format("feature map")):
+        features = from_bytes(arrays[f"{prefix}{FEATURES}"], FeatureMap, "the feature map")
+    n_features = encoding.n_features
     if features.n_features != n_features:
         raise InputError(f"the feature map has {features.n_features} features, but the encoding has {n_features}")
-    return features
+    return features, n_features + features.n_mapped
 
 
 def _linear_policy(
@@ -249,14 +283,13 @@ def _linear_policy(
     return (of_class or class_for(encoding.actions))(coef, intercept, features)
 
 
-def _cost_model(
-    policy: LinearPolicy, encoding: Encoding, n_features: int, arrays: Mapping[str, np.ndarray], header: Any
-) -> SupportedModel | None:
-    """Return the cost model and π0, which use the feature map of the policy."""
+def _cost_model(encoding: Encoding, arrays: Mapping[str, np.ndarray], header: Any) -> SupportedModel | None:
+    """Return the cost model and π0, which use a feature map if the file has one."""
     if header is None:
         return None
-    effect_shape = policy.actions.effect_shape
-    shapes = {"logging.intercept": policy.coef.shape[1:], "cost.intercept": effect_shape}
+    features, n_features = _feature_map(arrays, encoding)
+    effect_shape = encoding.actions.effect_shape
+    shapes = {"logging.intercept": encoding.actions.shape, "cost.intercept": effect_shape}
     shapes["cost.coef"] = n_features, *effect_shape
     if wrong := [name for name, shape in shapes.items() if name in arrays and arrays[name].shape != shape]:
         raise InputError(f"{wrong[0]} has shape {arrays[wrong[0]].shape}, expected {shapes[wrong[0]]}")
@@ -269,7 +302,7 @@ def _cost_model(
         model.coef_, model.intercept_ = (as_float_array(arrays[name], name) for name in ("cost.coef", "cost.intercept"))
     logging = LoggingPolicy(known, header["support"], arrays.get("logging.is_supported"), header["is_imitated"])
     supported = SupportedModel(model, logging, tuple(header["limits"]))
-    return supported.with_features(policy.features) if policy.features else supported
+    return supported.with_features(features) if features else supported
 
 
 def _cells(arrays: Mapping[str, np.ndarray], encoding: Encoding) -> MissingCells | None:

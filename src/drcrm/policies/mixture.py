@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -30,6 +30,11 @@ class MixturePolicy(Policy):
     weights : array (J,)
         ω_j, at least 0 with sum 1. Policies of weight 0 are left out.
 
+    Attributes
+    ----------
+    explore : float in [0, 1]
+        Share of uniform actions, the mean of those of the policies.
+
     Notes
     -----
     The arguments and results of the methods have the shapes of those of :class:`LinearPolicy`.
@@ -44,9 +49,14 @@ class MixturePolicy(Policy):
         self.actions, self.n_features = self.policies[0].actions, self.policies[0].n_features
         if any(not p.actions.is_like(self.actions) or p.n_features != self.n_features for p in self.policies):
             raise InputError("the policies of a mixture have different actions or features, expected the same")
+        self.explore = float(self.weights @ [policy.explore for policy in self.policies])
 
     def __repr__(self) -> str:
         return f"MixturePolicy({len(self.policies)} policies, {self.n_features} features, {self.actions})"
+
+    def with_exploration(self, explore: float) -> Self:
+        """Return the mixture of the policies with another share of uniform actions."""
+        return type(self)([policy.with_exploration(explore) for policy in self.policies], self.weights)
 
     def marginals(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return Σ ω_j μ_j, the probability of each label or action, like :meth:`LinearPolicy.marginals`."""
@@ -62,6 +72,25 @@ class MixturePolicy(Policy):
         drawn = np.stack([policy.sample(X, rng, eligible) for policy in self.policies])
         m = drawn.shape[1]
         return drawn[rng.choice(len(self.weights), m, p=self.weights), np.arange(m)]
+
+    def greedy(self, X: Any, eligible: Any = None) -> np.ndarray:
+        """Return the most probable action of each context; of label vectors, the most probable value of each label."""
+        policies = [policy.with_exploration(0.0) for policy in self.policies]
+        mean = self._average([policy.marginals(X, eligible) for policy in policies])
+        _, actions = self.actions.bind(X, eligible)
+        return actions.most_probable(mean - 0.5)
+
+    def draw(self, X: Any, random_state: Any = None, greedy: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Draw one action for each context, and return it with its probability, like :meth:`LinearPolicy.draw`."""
+        rng = np.random.default_rng(random_state)
+        if not greedy:
+            action = self.sample(X, rng)
+            return action, np.exp(self.log_prob(X, action))
+        best, (drawn, uniform) = self.greedy(X), self.policies[0].with_exploration(1.0).draw(X, rng)
+        action, is_drawn = best.copy(), rng.random(len(best)) < self.explore
+        action[is_drawn] = drawn[is_drawn]
+        is_best = (action == best).reshape(len(best), -1).all(axis=1)
+        return action, self.explore * uniform + (1 - self.explore) * is_best
 
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
@@ -84,8 +113,13 @@ class MixturePolicy(Policy):
             for share, mean in policy.components(X, actions, purpose):
                 yield weight * share, mean
 
-    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+    def marginals_on(
+        self, X: Features, actions: Actions, name: str = "policy", purpose: str = "the support rule"
+    ) -> np.ndarray:
         return self._average([policy.marginals_on(X, actions, name, purpose) for policy in self.policies])
+
+    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+        return self.with_exploration(0.0).marginals_on(X, actions, name, purpose)
 
     def _average(self, values: Sequence[Any]) -> np.ndarray:
         return np.tensordot(self.weights, np.stack(values), axes=1)
