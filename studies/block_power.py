@@ -35,7 +35,7 @@ ALGORITHM = {
 DEVICES = np.array(["desktop", "phone", "tablet"])
 VARIANTS, ITEMS, EPSILON = 3, 8, 0.25
 ROWS = {"e-mail": 30_000, "recommender": 15_000}
-STRENGTH = {"e-mail": 0.175, "recommender": 0.41}  # of the preferences, in log odds
+STRENGTH = {"e-mail": 0.175, "recommender": 0.345}  # of the preferences, in log odds
 World = tuple[pd.DataFrame, np.ndarray, np.ndarray]  # contexts, π0 and click rates, (n, K)
 
 
