@@ -1,9 +1,8 @@
 """How accurate are estimates of the worst case R_κ around the environment?
 
-The problem is that of Kallus, Mao, Wang & Zhou (2022): x is uniform on [−1, 1]², and action a of 5 has the mean reward
-x·β_a, for the fifth roots of unity β_a. The reward is normal with the standard deviation 0.1, 0.2 … 0.5 by
-action. The logging policy is softmax(2 x·β). The target of the evaluation is softmax(x·β). Robust rewards −R_κ of known
-policies are exact: E e^{c/γ} has a closed form in a, and a quadrature in x.
+The problem is that of Kallus, Mao, Wang & Zhou (2022), ``simulate.KallusMaoWangZhou``, with its logging policy
+softmax(2 x·β). The target of the evaluation is softmax(x·β). Robust rewards −R_κ of known policies are exact: E e^{c/γ}
+has a closed form in a, and a quadrature in x.
 
 The table has a row per n, κ, kind of propensities and estimate: mean error (``value``), mean squared error (``square``)
 with its standard error, mean squared standard error (``variance``), and the share of certificates at 95 % that are at
@@ -23,15 +22,14 @@ from cells import table_of
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
-from synthetic import draw_actions
 
-from drcrm import BanditLog, off_policy_value
+from drcrm import BanditLog, off_policy_value, simulate
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 
-ACTIONS, RADII, ESTIMATES = 5, (0.1, 0.2, 0.3), ("snips", "dr")
-ROOTS = np.array([np.cos(2 * np.pi * np.arange(ACTIONS) / ACTIONS), np.sin(2 * np.pi * np.arange(ACTIONS) / ACTIONS)])
-SCALES = np.arange(1, ACTIONS + 1) / 10
+RADII, ESTIMATES = (0.1, 0.2, 0.3), ("snips", "dr")
+PROBLEM = simulate.KallusMaoWangZhou()
+ROOTS, SCALES, NODES, NODE_WEIGHTS = PROBLEM.roots, PROBLEM.noise, PROBLEM.nodes, PROBLEM.weights
 EVALUATION = ((20_000, "known"), (20_000, "estimated"), (1000, "estimated"))
 # Mean squared errors × 10⁵ at n = 20 000: the smallest possible ones, and those of the source by kind of propensities.
 EFFICIENCY_BOUND = (1.48, 2.14, 2.96)
@@ -39,9 +37,6 @@ PUBLISHED = {
     "known": {"SNIPS": (3.6, 4.6, 5.7), "LDR": (1.6, 2.2, 3.0)},
     "estimated": {"SNIPS": (91, 105, 117), "LDR": (6.4, 8.2, 9.4)},
 }
-_nodes, _weights = np.polynomial.legendre.leggauss(80)
-NODES = np.stack(np.meshgrid(_nodes, _nodes), axis=-1).reshape(-1, 2)
-NODE_WEIGHTS = np.outer(_weights, _weights).ravel() / 4
 
 
 def add_constant(x: np.ndarray) -> np.ndarray:
@@ -68,14 +63,12 @@ def true_cost(radius: float) -> float:
 
 def draw_log(rows: int, seed: int, propensities: str = "known") -> BanditLog:
     """Return a log, with a constant as the last feature."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, (rows, 2))
-    logging = softmax(2 * x @ ROOTS, axis=1)
-    action = draw_actions(logging, rng)
-    reward = (x @ ROOTS)[np.arange(rows), action] + SCALES[action] * rng.normal(size=rows)
+    log = PROBLEM.draw(rows, seed=seed).log
+    propensity = log.propensity
     if propensities == "estimated":
-        logging = LogisticRegression(C=1e6, max_iter=1000).fit(x, action).predict_proba(x)
-    return BanditLog(add_constant(x), action, logging[np.arange(rows), action], -reward, n_actions=ACTIONS)
+        regression = LogisticRegression(C=1e6, max_iter=1000).fit(log.X, log.Y)
+        propensity = regression.predict_proba(log.X)[np.arange(rows), log.Y]
+    return BanditLog(add_constant(log.X), log.Y, propensity, log.cost, n_actions=PROBLEM.actions)
 
 
 def estimate_errors(estimate: str, radius: float, log: BanditLog, truth: float) -> dict[str, float]:

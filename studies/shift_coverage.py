@@ -32,7 +32,7 @@ from cells import joined, table_of
 from coverage import mean_coverage
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp, ndtri, softmax
-from shift_accuracy import ACTIONS, ROOTS, SCALES, add_constant
+from shift_accuracy import ROOTS, SCALES, add_constant
 from synthetic import draw_actions
 
 from drcrm import BanditLog, CostModel
@@ -89,7 +89,7 @@ class World:
         action = draw_actions(logging, rng)
         mean = (x @ ROOTS)[np.arange(rows), action]
         cost = costs_at(self.kind, mean, SCALES[action], rng.random(rows))
-        return BanditLog(add_constant(x), action, logging[np.arange(rows), action], cost, n_actions=ACTIONS)
+        return BanditLog(add_constant(x), action, logging[np.arange(rows), action], cost, n_actions=ROOTS.shape[1])
 
     def robust_cost(self, sharpness: float, radius: float) -> float:
         """Return R_κ of softmax(sharpness · x·β), by its dual."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 from cells import means
-from shift_accuracy import ACTIONS, NODE_WEIGHTS, NODES, RADII, ROOTS, add_constant, draw_log, robust_cost
+from shift_accuracy import NODE_WEIGHTS, NODES, RADII, ROOTS, add_constant, draw_log, robust_cost
 
 from drcrm import EnvironmentDRO
 from drcrm.data.scaling import clipping_constant
@@ -39,7 +39,7 @@ def learned_rewards(fit: str, radius: float, rows: int, seed: int) -> list[float
     log = draw_log(rows, seed)
     clip = clipping_constant(log) if fit == "clipped" else None
     estimator = EnvironmentDRO(radius, clip=clip, **STARTS[fit])
-    estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=ACTIONS)
+    estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=ROOTS.shape[1])
     policy = estimator.predict_proba(add_constant(NODES))
     mean = float(NODE_WEIGHTS @ (policy * (NODES @ ROOTS)).sum(axis=1))
     own, largest = (-robust_cost(policy, at) for at in (radius, RADII[-1]))

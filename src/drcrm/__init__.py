@@ -47,7 +47,7 @@ _HOMES = {
 }
 __all__ = [*_HOMES]
 
-_MODULES = ("certificates", "cluster", "divergences", "risks")
+_MODULES = {name: name for name in ("certificates", "cluster", "divergences", "risks")} | {"simulate": "bench.simulate"}
 
 
 def __dir__() -> list[str]:
@@ -59,5 +59,5 @@ def __getattr__(name: str):
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in _MODULES:
-        return import_module(f".{name}", __name__)
+        return import_module(f".{_MODULES[name]}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,382 @@
+"""Simulators: logs of one of K actions, with the logging policy's probabilities and the true costs of policies.
+
+A simulator is a subclass of :class:`Simulator` with the method ``draw_contexts(n, rng)``. A policy is a function of
+contexts X (n, d) and scores (n, K) that returns probabilities (n, K). The scores are what the simulator lets policies
+know about the rewards, by default the expected rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from drcrm.actions.one_of_many import SingleChoice
+from drcrm.arrays.numerics import constructor_repr
+from drcrm.arrays.validation import check_choice, check_fraction
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.selection.registry.user_classes import make_object
+
+BATCH = 1_000_000  # largest number of probabilities in memory
+MEAN_UTILITY = -1.0
+OWN = "own"  # name of a simulator's own logging policy
+POLICIES = {"uniform": "Uniform", "epsilon_greedy": "EpsilonGreedy", "softmax": "Softmax"}
+SIMULATORS = {
+    "linear": "Linear",
+    "quadratic": "Quadratic",
+    "interaction": "Interaction",
+    "zhou_athey_wager": "ZhouAtheyWager",
+    "kallus_mao_wang_zhou": "KallusMaoWangZhou",
+}
+
+PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class TrueCost(NamedTuple):
+    """Expected cost of a policy, with its Monte Carlo standard error, which is 0 in closed form."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A simulated log, and the logging policy's probabilities and the scores of all actions in its rows, (n, K)."""
+
+    log: BanditLog
+    logging: np.ndarray
+    scores: np.ndarray
+
+    def probabilities(self, policy: PolicyFunction) -> np.ndarray:
+        """Return the probabilities of another policy in the rows of the log, (n, K)."""
+        return _probabilities(policy, self.log.X, self.scores)
+
+
+class Simulator:
+    """Base class of simulators.
+
+    Attributes
+    ----------
+    noise : float, array (K,) or None
+        Standard deviation of normal costs, for each action. None: a cost is −1 with the probability of minus its
+        expectation, and otherwise 0.
+    clusters : int array (K,) or None
+        Cluster of each action, for the estimator "mips".
+    """
+
+    noise: Any = None
+    clusters: np.ndarray | None = None
+    __repr__ = constructor_repr
+
+    def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return contexts X (n, d) and the expected costs of all actions (n, K)."""
+        raise NotImplementedError
+
+    def scores(self, X: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        """Return the scores that policies know, (n, K), by default the expected rewards."""
+        return -costs
+
+    def logged_costs(self, X: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        """Return the expected costs in the rows of a log, (n, K), which differ from ``costs`` under drift."""
+        return costs
+
+    def logging_policy(self, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the probabilities of the simulator's own logging policy, (n, K), by default the uniform one."""
+        return Uniform()(X, scores)
+
+    def population(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return contexts, expected costs and weights; the weights are None for n random contexts."""
+        return *self.draw_contexts(n, rng), None
+
+    def draw(self, n: int, logging_policy: PolicyFunction | None = None, seed: Any = 0) -> Sample:
+        """Return a log of n rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        logging_policy : function, optional
+            Policy that draws the actions; by default the simulator's own.
+        seed : int, sequence of int, or Generator
+            Seed of all draws.
+        """
+        rng = np.random.default_rng(seed)
+        X, costs = self.draw_contexts(n, rng)
+        scores, rows = self.scores(X, costs), np.arange(n)
+        logging = _probabilities(logging_policy or self.logging_policy, X, scores)
+        Y = SingleChoice(logging.shape[1]).sample(logging, rng)
+        cost = self._draw_costs(self.logged_costs(X, costs)[rows, Y], Y, rng)
+        return Sample(BanditLog(X, Y, logging[rows, Y], cost, n_actions=logging.shape[1]), logging, scores)
+
+    def _draw_costs(self, mean: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if self.noise is None:
+            return -(rng.random(len(mean)) < -mean).astype(float)
+        scale = np.asarray(self.noise, dtype=float)
+        return mean - (scale[Y] if scale.ndim else scale) * rng.normal(size=len(mean))
+
+    def true_cost(self, policy: PolicyFunction, contexts: int = 100_000, seed: int = 0) -> TrueCost:
+        """Return the expected cost of a policy.
+
+        Parameters
+        ----------
+        policy : function
+        contexts : int
+            Number of contexts of a Monte Carlo mean. Simulators with a closed form ignore it.
+        seed : int
+            Seed of these contexts.
+        """
+        rng, values, size = np.random.default_rng([seed, 1]), np.empty(0), 1000
+        while len(values) < contexts:
+            X, costs, weights = self.population(min(size, contexts - len(values)), rng)
+            mean = (_probabilities(policy, X, self.scores(X, costs)) * costs).sum(axis=1)
+            if weights is not None:
+                return TrueCost(float(weights @ mean), 0.0)
+            values, size = np.append(values, mean), max(BATCH // costs.shape[1], 1)
+        return TrueCost(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
+
+
+class Linear(Simulator):
+    """Normal contexts, and clicks with log-odds −1 + φ(x)·θ_a, in which φ(x) is x.
+
+    The vector of an action is that of its cluster plus ``within`` times a vector of its own, all with standard normal
+    entries. φ has mean square 1. The log-odds of row i of n have moved by ``drift`` · (i/n − 1) φ(x)·η_a with another
+    vector η_a, so the last rows of a log are like the future.
+
+    Parameters
+    ----------
+    actions, features : int
+        Numbers K and d.
+    clusters : int, optional
+        Number of clusters; by default each action is its own. Action a is in cluster a modulo this number.
+    within : float
+        Size of the differences within clusters.
+    drift : float
+        Size of the drift.
+    seed : int
+        Seed of the vectors.
+    """
+
+    def __init__(
+        self,
+        actions: int = 10,
+        features: int = 5,
+        clusters: int | None = None,
+        within: float = 0.0,
+        drift: float = 0.0,
+        seed: int = 0,
+    ):
+        if min(actions, features, clusters or 1) < 1:
+            raise InputError(f"actions, features and clusters must be at least 1, got {(actions, features, clusters)}")
+        self.features, self.drift = features, drift
+        self.clusters = np.arange(actions) % (clusters or actions)
+        rng = np.random.default_rng(seed)
+        size = self.feature_map(np.zeros((1, features))).shape[1]
+        of_clusters, own, change = (rng.normal(size=(size, actions)) for _ in range(3))
+        self.coef = of_clusters[:, self.clusters] + (within * own if clusters else 0)
+        self.change = change
+
+    def feature_map(self, X: np.ndarray) -> np.ndarray:
+        """Return φ(x), with mean square 1."""
+        return X / np.sqrt(self.features)
+
+    def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        X = rng.normal(size=(n, self.features))
+        return X, self._costs(X, 0.0)
+
+    def logged_costs(self, X: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        return self._costs(X, self.drift * (np.arange(1, len(X) + 1)[:, None] / len(X) - 1)) if self.drift else costs
+
+    def _costs(self, X: np.ndarray, moved: Any) -> np.ndarray:
+        """Return the expected costs after log-odds have moved, (n, K)."""
+        phi = self.feature_map(X)
+        return -expit(MEAN_UTILITY + phi @ self.coef + (moved * (phi @ self.change) if np.any(moved) else 0))
+
+
+class Quadratic(Linear):
+    """Like :class:`Linear`, in which φ(x) has the features and their squares, each with mean square 1 in all."""
+
+    def feature_map(self, X: np.ndarray) -> np.ndarray:
+        return np.hstack([X, (X**2 - 1) / np.sqrt(2)]) / np.sqrt(2 * self.features)
+
+
+class Interaction(Linear):
+    """Like :class:`Linear`, in which φ(x) has the products of two different features; it needs two features."""
+
+    def feature_map(self, X: np.ndarray) -> np.ndarray:
+        first, second = np.triu_indices(self.features, 1)
+        return X[:, first] * X[:, second] / np.sqrt(max(len(first), 1))
+
+
+class ZhouAtheyWager(Simulator):
+    """Three actions whose best one depends on regions of two of ten uniform features. Source: Zhou, Athey & Wager 2023.
+
+    In region C the logging policy is (.4, .2, .4), elsewhere (.2, .6, .2). Costs have the variance 4.
+    """
+
+    noise = 2.0
+
+    def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        X = rng.random((n, 10))
+        reward = np.tile([1.5, 2.0, 1.5], (n, 1))
+        reward[(X[:, 4] < 0.6) & (X[:, 6] > 0.35)] = 3, 2, 1
+        reward[self._in_region_c(X)] = -1.5, 0, 1.5
+        return X, -reward
+
+    def logging_policy(self, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return np.where(self._in_region_c(X)[:, None], [0.4, 0.2, 0.4], [0.2, 0.6, 0.2])
+
+    @staticmethod
+    def _in_region_c(X: np.ndarray) -> np.ndarray:
+        x, y = X[:, 4], X[:, 6]
+        is_low, is_high = (x / 0.6) ** 2 + (y / 0.35) ** 2 < 1, ((x - 1) / 0.4) ** 2 + ((y - 1) / 0.35) ** 2 < 1
+        return is_low | is_high
+
+
+class KallusMaoWangZhou(Simulator):
+    """Five actions with reward x·β_a for the fifth roots of unity β_a, and x uniform on [−1, 1]².
+
+    The standard deviation is 0.1, 0.2 … 0.5 by action, and the logging policy is softmax(2 x·β). True costs are sums
+    over ``nodes`` with ``weights``, a Gauss quadrature. Source: Kallus, Mao, Wang & Zhou 2022.
+    """
+
+    actions = 5
+    noise = np.arange(1, actions + 1) / 10
+    _angles = 2 * np.pi * np.arange(actions) / actions
+    roots = np.array([np.cos(_angles), np.sin(_angles)])
+    _nodes, _weights = np.polynomial.legendre.leggauss(80)
+    nodes = np.stack(np.meshgrid(_nodes, _nodes), axis=-1).reshape(-1, 2)
+    weights = np.outer(_weights, _weights).ravel() / 4
+
+    def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        X = rng.uniform(-1, 1, (n, 2))
+        return X, -X @ self.roots
+
+    def logging_policy(self, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return softmax(2 * scores, axis=1)
+
+    def population(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.nodes, -self.nodes @ self.roots, self.weights
+
+
+class Labelled(Simulator):
+    """Bandit feedback from labelled data: the cost is −1 for the right class and 0 for others.
+
+    Contexts are drawn with replacement from one half of the data. The scores are the class probabilities of a logistic
+    regression on the other half. True costs are means over the first half.
+
+    Parameters
+    ----------
+    X : array (n, d)
+    y : array (n,)
+        Classes.
+    seed : int
+        Seed of the split.
+    """
+
+    __repr__ = object.__repr__
+
+    def __init__(self, X: Any, y: Any, seed: int = 0):
+        classes, y = np.unique(y, return_inverse=True)
+        inside, other = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+        missing = np.setdiff1d(np.arange(len(classes)), y[other])
+        if len(missing):
+            raise InputError(
+                f"each class needs a row in both halves, class {classes[missing[0]]} has none in the second"
+            )
+        X = np.asarray(X, dtype=float)
+        self._regression = LogisticRegression(max_iter=2000).fit(X[other], y[other])
+        self._X, self._costs = X[inside], -np.eye(len(classes))[y[inside]]
+
+    def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        rows = rng.integers(0, len(self._X), n)
+        return self._X[rows], self._costs[rows]
+
+    def scores(self, X: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        return self._regression.predict_proba(X)
+
+    def population(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._X, self._costs, np.full(len(self._X), 1 / len(self._X))
+
+
+class Uniform:
+    """Uniform policy.
+
+    Parameters
+    ----------
+    unsupported : float in [0, 1)
+        Share of the actions, rounded down, that the policy never takes. They are the same in all contexts.
+    """
+
+    __repr__ = constructor_repr
+
+    def __init__(self, unsupported: float = 0.0):
+        self.unsupported = check_fraction(unsupported, "unsupported")
+        if unsupported == 1:
+            raise InputError("unsupported must be below 1, because a policy takes some action")
+
+    def __call__(self, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the probabilities of all actions, (n, K)."""
+        order = np.random.default_rng(0).permutation(scores.shape[1])
+        is_missing = np.isin(np.arange(scores.shape[1]), order[: int(self.unsupported * len(order))])
+        return self._shares(np.where(is_missing, -np.inf, scores))
+
+    def _shares(self, scores: np.ndarray) -> np.ndarray:
+        is_supported = np.isfinite(scores)
+        return is_supported / is_supported.sum(axis=1, keepdims=True)
+
+
+class EpsilonGreedy(Uniform):
+    """The action with the largest score with probability 1 − ε, and otherwise a uniform one."""
+
+    def __init__(self, epsilon: float = 0.1, unsupported: float = 0.0):
+        super().__init__(unsupported)
+        self.epsilon = check_fraction(epsilon, "epsilon")
+
+    def _shares(self, scores: np.ndarray) -> np.ndarray:
+        best = np.eye(scores.shape[1])[scores.argmax(axis=1)]
+        return (1 - self.epsilon) * best + self.epsilon * super()._shares(scores)
+
+
+class Softmax(Uniform):
+    """Probabilities in proportion to e^{η score}; a negative sharpness η prefers bad actions."""
+
+    def __init__(self, sharpness: float = 1.0, unsupported: float = 0.0):
+        super().__init__(unsupported)
+        self.sharpness = sharpness
+
+    def _shares(self, scores: np.ndarray) -> np.ndarray:
+        is_supported = np.isfinite(scores)
+        return softmax(np.where(is_supported, self.sharpness * np.where(is_supported, scores, 0), -np.inf), axis=1)
+
+
+def make_policy(value: Any) -> PolicyFunction:
+    """Return a policy from a name of ``POLICIES``, a name with parameters, or a user's ``module:Class``."""
+    return _make(value, POLICIES, "policy", "__call__")
+
+
+def make_simulator(value: Any) -> Any:
+    """Return a simulator from a name of ``SIMULATORS``, a name with parameters, or a user's ``module:Class``."""
+    return _make(value, SIMULATORS, "simulator", "draw_contexts")
+
+
+def _make(value: Any, classes: Mapping[str, str], key: str, method: str) -> Any:
+    name, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, None)
+    if isinstance(name, str) and ":" in name:
+        return make_object(value, key, method)
+    return make_object({f"{__name__}:{classes[check_choice(tuple(classes), name, key)]}": parameters}, key, method)
+
+
+def _probabilities(policy: PolicyFunction, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the probabilities of a policy; InputError unless they are distributions over the K actions."""
+    values = np.asarray(policy(X, scores), dtype=float)
+    if values.shape != scores.shape or (values < 0).any() or not np.allclose(values.sum(axis=1), 1):
+        raise InputError(
+            f"a policy must return probabilities of shape {scores.shape} that add up to 1 in each row, got shape "
+            f"{values.shape} from {policy!r}"
+        )
+    return values
