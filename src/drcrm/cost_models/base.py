@@ -19,7 +19,7 @@ Predict = Callable[[Any, Features], np.ndarray]  # known predictions of a regres
 
 
 class BaseCostModel(ABC):
-    """Base class of cost models. A subclass implements ``effects``, and ``fit`` if it can be fitted.
+    """Base class of cost models. A subclass implements ``effects``, and ``_fit`` if it can be fitted.
 
     Attributes
     ----------
@@ -29,19 +29,30 @@ class BaseCostModel(ABC):
 
     feature_names_in_: np.ndarray | None = None
 
-    def fit(self, log: BanditLog) -> Self:
+    def fit(self, log: BanditLog, **settings: Any) -> Self:
         """Fit the model to a log, without using the propensities; a model that needs no fit stays the same.
 
         Parameters
         ----------
         log : BanditLog
-            Training rows.
+            Training rows. A regressor for each action needs one of K actions, or a listed action.
+        **settings
+            Settings of the fit, if the model has any.
 
         Returns
         -------
         Self
             The fitted model.
+
+        Raises
+        ------
+        InputError
+            If the model cannot be fitted to the log.
         """
+        return self._fit(log.without_empty_rows(), **settings)
+
+    def _fit(self, log: BanditLog, **settings: Any) -> Self:
+        """Return the model, fitted to a log without rows of count 0."""
         return self
 
     @abstractmethod

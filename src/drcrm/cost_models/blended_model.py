@@ -31,8 +31,8 @@ class MappedModel(BaseCostModel):
     features: Any
     model: BaseCostModel
 
-    def fit(self, log: BanditLog) -> MappedModel:
-        return replace(self, model=copy(self.model).fit(log.replace(X=self.features(log.X))))
+    def _fit(self, log: BanditLog, **settings: Any) -> MappedModel:
+        return replace(self, model=copy(self.model).fit(log.replace(X=self.features(log.X)), **settings))
 
     def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         return self.model.effects(self.features(X), actions)  # regressors are called with X'

@@ -202,7 +202,7 @@ def _is_testable(log: BanditLog) -> bool:
 
 def _sample(log: BanditLog) -> BanditLog:
     """Return evenly spaced rows of a log."""
-    log, most = log.without_empty_rows(), int(np.clip(MOST_VALUES // log.X.shape[1], FEWEST_ROWS, MOST_ROWS))
+    most = int(np.clip(MOST_VALUES // log.X.shape[1], FEWEST_ROWS, MOST_ROWS))
     return log.take(slice(0, len(log.Y), -(-len(log.Y) // most)))
 
 

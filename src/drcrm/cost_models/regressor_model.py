@@ -46,26 +46,8 @@ class RegressorModel(BaseCostModel):
     def __init__(self, regressor: Any):
         self.regressor = regressor
 
-    def fit(self, log: BanditLog) -> RegressorModel:
-        """Fit the model to a log, without using the propensities.
-
-        Parameters
-        ----------
-        log : BanditLog
-            Training rows, with one of K actions or a listed action.
-
-        Returns
-        -------
-        RegressorModel
-            The fitted model itself.
-
-        Raises
-        ------
-        InputError
-            If the log has label vectors, or a regressor fails.
-        """
+    def _fit(self, log: BanditLog, **settings: Any) -> RegressorModel:
         _check_actions(log.actions)
-        log = log.without_empty_rows()
         regressed = log.actions.regression_log(log)
         self.feature_names_in_ = log.feature_names_in_
         self.mean_ = float(log.count @ log.cost / log.size)

@@ -81,7 +81,7 @@ class CostModel(BaseCostModel):
     def __init__(self, penalty: float | str = "auto"):
         self.penalty = penalty
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         Y: Any = None,
@@ -126,7 +126,7 @@ class CostModel(BaseCostModel):
             If conjugate gradients do not converge.
         """
         if isinstance(X, BanditLog):
-            return self._fit_log(X, action_intercepts)
+            return super().fit(X, action_intercepts=action_intercepts)
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
         features, actions, Y = infer_actions(X, Y, n_actions)
@@ -134,11 +134,10 @@ class CostModel(BaseCostModel):
         log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
         log.actions.check_not_one_hot(log.Y)
         log.feature_names_in_ = column_names(X)
-        return self._fit_log(log, log.actions.has_intercept and not has_constant(log.X))
+        return super().fit(log, action_intercepts=log.actions.has_intercept and not has_constant(log.X))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def _fit_log(self, log: BanditLog, action_intercepts: bool) -> CostModel:
-        log = log.without_empty_rows()
+    def _fit(self, log: BanditLog, *, action_intercepts: bool) -> CostModel:  # type: ignore[override]
         regressed = log.replace(X=append_constant(log.X)) if action_intercepts else log
         self.variances_, self.feature_names_in_ = None, log.feature_names_in_
         self.coef_, self.intercept_ = self._fit_in_units(regressed)

@@ -11,6 +11,7 @@ from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_maps import FeatureMap
@@ -212,13 +213,13 @@ class FittedPolicy(BaseEstimator):
         check_choice(SCORES, by, "by")
         require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
         actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
-        log = BanditLog(X, Y, propensity, cost, context, count, **actions).with_groups(groups)
+        log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         policy.actions.check(log.Y)
+        log = Evaluation.of(policy, log, groups=groups).log
         model = None
         if by in MODELLED and self.cost_model_ is not None:
             model = self.cost_model_.with_support(self.support or SUPPORT)
         elif by in MODELLED:
-            log = log.without_empty_rows()
             model = restrict_to_support(cross_fit(log), log, None, self.support or SUPPORT)
         return -HeldoutScores(log, self.clip_, model)(policy)[by]
 

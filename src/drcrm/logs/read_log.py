@@ -102,6 +102,13 @@ def read_raw_log(
     return join_batches(log_batches(path, mapping), folder, most, prefix_errors(name_of(path)))
 
 
+def read_occurring_rows(path: Source, mapping: LogMapping, folder: Callable[[], Path] | None, most: int) -> BanditLog:
+    """Return the log of :func:`read_raw_log` without rows of count 0, and without contexts that have no rows."""
+    log = read_raw_log(path, mapping, folder, most)
+    with prefix_errors(name_of(path)):
+        return log.without_empty_rows()
+
+
 def log_batches(path: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:
     """Yield the rows of a log. Files without rows are skipped, but one file must have rows.
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import read_only
-from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.counted_rows import number_groups
 from drcrm.errors import InputError
@@ -16,7 +14,6 @@ from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.logging_policy import SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
@@ -66,19 +63,16 @@ class HeldoutScores:
     def __init__(
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, radius: float | None = None
     ):
-        log = log.without_empty_rows()
-        self._log = log = log.replace(X=read_only(log.X))
+        placeholder = TabularPolicy.for_log(log.log_propensity, None, log)
+        baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
+        evaluation = Evaluation.of(placeholder, log, baseline=baseline, cost_model=model)
+        estimate = default_estimate(model is not None, UNBIASED)
+        self._evaluation = replace(evaluation, estimate=estimate, radius=radius)
+        self._log = log = evaluation.log
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
         self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
         self.logged = self._share @ log.cost
-        tabular = None if model is None else TabularModel(model.effects(log.X, log.actions))
-        placeholder = PolicyOnLog(TabularPolicy.for_log(log.log_propensity, None, log), log)
-        estimate = default_estimate(model is not None, UNBIASED)
-        self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=radius)
         if model is not None:
-            if not model.logging.is_cloned:
-                known = PolicyOnLog(model.logging.policy, log, "baseline")
-                self._evaluation = replace(self._evaluation, baseline=known)
             self._baseline = self._evaluation.reference.z
 
     @_ignore_overflow

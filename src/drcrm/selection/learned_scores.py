@@ -253,7 +253,6 @@ def learn_over_scores(
 
     The policies and the cost model of the result take X; the start takes X'.
     """
-    log = log.without_empty_rows()
     scores = fit_scores(log, logging_policy, models)
     listed = scores.as_lists(log, scores.training)
     vote, voted_costs = _vote(listed)
@@ -262,7 +261,6 @@ def learn_over_scores(
     logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=logging_policy is None)
     supported = SupportedModel(model, logging, scores.features.transformer.limits)
     if heldout is not None:
-        heldout = heldout.without_empty_rows()
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     ridge = algorithm.ridge or RIDGE / log.size

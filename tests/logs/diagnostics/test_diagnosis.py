@@ -69,7 +69,7 @@ def test_answers_are_json_and_slices_are_separate():
 def test_counts_stand_for_repeated_rows(monkeypatch):
     few = change_log(LOG, slice(0, 400))
     count = np.random.default_rng(0).integers(0, 3, 400)
-    logs = few.replace(count=count), change_log(few, np.repeat(np.arange(400), count))
+    logs = few.recount(count), change_log(few, np.repeat(np.arange(400), count))
     monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.cross_fit_propensities", lambda log: BEST.marginals(log.X))
     for policy in (None, BEST):
         values = []

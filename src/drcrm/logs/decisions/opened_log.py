@@ -40,7 +40,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.policy_file import StoredPolicy, digest
-from drcrm.logs.read_log import Source, first_path, name_of, read_raw_log, short_name
+from drcrm.logs.read_log import Source, first_path, name_of, read_occurring_rows, short_name
 from drcrm.logs.rows.recognition import LearnedRows, RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping
 
@@ -301,9 +301,8 @@ def _read_checked_log(
     Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
     tell(f"reading {short_name(path)}")
-    log = read_raw_log(path, mapping, folder, most)
+    log = read_occurring_rows(path, mapping, folder, most)
     with prefix_errors(name_of(path)):
-        log = log if log.count.all() else log.without_empty_rows()
         _require_range(log)
         if log.propensity is None:
             tell("estimating propensities")

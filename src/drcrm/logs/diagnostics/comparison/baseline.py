@@ -15,7 +15,7 @@ from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.policy_file import StoredPolicy
-from drcrm.logs.read_log import Source, read_raw_log
+from drcrm.logs.read_log import Source, read_occurring_rows
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.logs.rows.row_hashes import RowHashes
 from drcrm.policies.tabular import TabularPolicy
@@ -71,8 +71,8 @@ def with_features_of(
     features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times", "interactions")}
     if all(getattr(mapping, name) == value for name, value in features.items()):
         return raw_log
-    read = read_raw_log(path, replace(mapping, **features), folder, most)
-    return (read if read.count.all() else read.without_empty_rows()).replace(propensity=raw_log.propensity)
+    read = read_occurring_rows(path, replace(mapping, **features), folder, most)
+    return read.replace(propensity=raw_log.propensity)
 
 
 def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, digest: str) -> RecognisedRows:
