@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -17,16 +18,19 @@ def certify(answer, tmp_path):
     rng = np.random.default_rng(0)
     action = rng.integers(0, 2, N)
     frame = pd.DataFrame({"x": rng.normal(size=N), "a": action, "p": 0.5, "pi": np.where(action, 0.9, 0.1)})
+    frame["noise"] = rng.choice([0.1, 0.9], N)
     frame["sales"] = 3.0 * (rng.random(N) < 0.3 + 0.4 * action)
     frame["when"] = pd.date_range("2026-03-02", periods=N, freq=pd.Timedelta(days=DAYS) / (N - 1))
 
-    def certify(*options, days: float = DAYS, **keys) -> tuple[dict, str]:
+    def certify(*options, days: float = DAYS, policy: str = "pi", **keys) -> tuple[dict, str]:
         start = frame["when"].iloc[0]
         frame.assign(when=start + (frame["when"] - start) * days / DAYS).to_csv(tmp_path / "log.csv", index=False)
         report = tmp_path / "report.html"
         config = json.dumps(MAPPING | keys)
         options = ["--config", config, "--report", report, *options]
-        return answer("certify", "column:pi", tmp_path / "log.csv", *options)[0], report.read_text(encoding="utf-8")
+        return answer(
+            "evaluate_policy" if policy == "noise" else "certify", f"column:{policy}", tmp_path / "log.csv", *options
+        )[0], report.read_text(encoding="utf-8")
 
     return certify
 
@@ -61,3 +65,10 @@ def test_without_times_over_a_day_nothing_is_said_of_a_week(certify):
         assert answer["gain"]["rows_per_week"] is answer["gain"]["per_week"] is None
         assert answer["gain"]["per_row"]["outcome"]["value"] > 0
         assert "per week" not in answer["verdict"]["sentence"] + report
+
+
+def test_bounds_per_week_are_those_per_row_if_nothing_is_shown(certify):
+    sentence = certify(time="when", policy="noise")[0]["verdict"]["sentence"].replace("−", "-")
+    [row] = re.findall(r"The change is above (\S+) .*?and below (\S+) ", sentence)
+    [week] = re.findall(r"At 300 rows per week, as in this log, that is above (\S+) and below (\S+) sales", sentence)
+    assert [*map(float, week)] == pytest.approx([300 * float(end) for end in row], abs=1)

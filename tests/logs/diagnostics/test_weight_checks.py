@@ -151,3 +151,13 @@ def test_clicks_and_normal_costs_have_light_tails_in_any_unit(unit):
     rng = np.random.default_rng(2)
     for cost in (-(rng.random(1000) < 0.05).astype(float), rng.normal(size=1000)):
         assert [check.level for check in tail_checks(unit * cost)] == ["good"] * 2
+
+
+@pytest.mark.parametrize(("distance", "level"), [(0.0, "good"), (1e-9, "good"), (0.1, "fail")])
+def test_rounded_propensities_are_no_differences_to_the_logging_policy(distance, level):
+    """One row has all of the difference, and the policy differs nowhere else."""
+    log = BanditLog(np.ones((500, 1)), np.arange(500) % 2, np.full(500, 0.5), -1.0 - np.arange(500) % 3, n_actions=2)
+    probability = np.full(500, 0.5)
+    probability[7] += distance
+    check = find_check(diagnose(log, probability), "largest share of weighted costs")
+    assert check.level == level

@@ -4,6 +4,7 @@ import json
 import pickle
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given
 from served_contexts import contexts, stored_policy
 from shop import decisions
+from sklearn.preprocessing import FunctionTransformer
 from strategies import examples
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import drcrm
 from drcrm import ActionLists, ExponentialPolicy
@@ -25,6 +28,7 @@ from drcrm.logs.policy_file import StoredPolicy, encoding_of
 from drcrm.logs.read_log import context_batches
 from drcrm.logs.serving.served_policy import ServedPolicy
 from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.policies.feature_maps import FeatureMap
 
 CONTEXT = {"age": 30, "price": 12.5, "city": "Bern", "id": 7, "at": "2024-05-01T13:45", "day": "2024-05-01"}
 pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")
@@ -48,6 +52,25 @@ def test_one_context_is_decided_like_a_list_of_one(context, kind):
     assert action == (of_list if kind == "single" else dict(zip(served.names, of_list, strict=True)))
     assert propensity == pytest.approx(in_list, rel=1e-12, abs=1e-12)
     assert in_list == pytest.approx(probability_of(served, [context], np.array([of_list]))[0], rel=1e-12)
+
+
+def test_a_feature_map_uses_one_thread_for_one_context():
+    """scikit-learn's trees use OpenMP, whose threads take ten times as long for a single row."""
+    used = []
+
+    def record(X):
+        used.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"})
+        return np.ones((X.shape[0], 1))
+
+    X = ServedPolicy(STORED["single"])._encode([CONTEXT, CONTEXT])
+    mapped = FeatureMap(FunctionTransformer(record, accept_sparse=True), X)
+    served = ServedPolicy(
+        replace(STORED["single"], policy=mapped.pull_back(mapped.pad_policy(STORED["single"].policy)))
+    )
+    with threadpool_limits(2, "openmp"):
+        served.decide([CONTEXT, CONTEXT])
+        served.decide(CONTEXT)
+    assert used[-2:] == [{2}, {1}]
 
 
 def test_a_learned_policy_decides_for_a_frame_and_for_its_rows(shop):

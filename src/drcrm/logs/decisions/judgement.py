@@ -33,10 +33,10 @@ from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statem
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.logs.diagnostics.propensities.estimates import check_overlap
 from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__
 
-EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
 ONE_LOGGER = [
     "Pass only the files that the policy which runs now logged.",
     "Or compare with the file of that policy on all rows: --baseline FILE.",

@@ -41,6 +41,7 @@ MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupport
 STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by more standard errors
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE = 0.1  # share of one row in a sum: caution
+EQUAL = 1e-3  # root mean square of w − 1, and mean of w − 1, up to which a policy is the logging policy, rounded
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST_ROWS = 20
@@ -89,10 +90,9 @@ def check_weights(weights: PolicyWeights) -> list[Check]:
         reason = "the policy never takes a logged action" if not total else "importance weights overflow"
         return [_effective_size("fail", 0.0, reason)]
     relative, copies = log.relative_weight, log.copies
-    of_costs = {
-        "the weighted costs": weight * relative * np.abs(log.cost),
-        "the cost differences to the logging policy": np.abs(weight - 1) * relative * np.abs(log.cost),
-    }
+    of_costs = {"the weighted costs": weight * relative * np.abs(log.cost)}
+    if copies @ (weight - 1) ** 2 > EQUAL**2 * copies.sum():  # otherwise differences are rounding
+        of_costs["the cost differences to the logging policy"] = np.abs(weight - 1) * relative * np.abs(log.cost)
     support = _check_support(weights)
     checks = (
         support,

@@ -7,11 +7,14 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import ThreadpoolController
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
@@ -137,10 +140,12 @@ class ServedPolicy:
                 return policy.actions.name_one(action, self.names), propensity
         if isinstance(context, pd.DataFrame) and not len(context):
             raise InputError("context has no rows, expected at least one")
-        X = self._encode([context] if is_single else context)
-        actions, propensities = policy.draw(X, self._generator(random_state))
+        rng = self._generator(random_state)
         if is_single:
+            with _one_thread() if policy.features else nullcontext():
+                actions, propensities = policy.draw(self._encode([context]), rng)
             return policy.actions.name_one(actions[0], self.names), float(propensities[0])
+        actions, propensities = policy.draw(self._encode(context), rng)
         return policy.actions.named(actions, self.names), propensities
 
     def to_json(self) -> str:
@@ -203,6 +208,17 @@ class ServedPolicy:
         if self._process != os.getpid():  # a forked process would repeat the draws of its parent
             self._rng, self._process = np.random.default_rng(), os.getpid()
         return self._rng
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Return the controller of the threads of all loaded libraries, which takes milliseconds to find them."""
+    return ThreadpoolController()
+
+
+def _one_thread() -> Any:
+    """Let the trees of a feature map use one thread: on one row, several threads only wait for each other."""
+    return _threads().limit(limits=1, user_api="openmp")
 
 
 def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
