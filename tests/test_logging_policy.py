@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from modelled_costs import predict
 from scipy import sparse
+from scipy.special import ndtr
 from softmax_logs import Choices, cost_model
 
 from drcrm import (
@@ -18,6 +19,7 @@ from drcrm import (
     SoftmaxPolicy,
     off_policy_value,
     policy_support,
+    thompson_propensities,
 )
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
@@ -272,3 +274,14 @@ def test_the_support_of_any_number_of_labels_is_that_of_the_exponents(support):
     assert log.actions.find_supported(log, np.full((30, 1100), 0.5), support)[:, :4].all()
     assert results[1] == results[2] == [[True] * 4] * 2
     assert results[0] != results[1]
+
+
+def test_thompson_propensities_are_the_shares_of_draws_in_which_an_action_is_best():
+    """Two normal posteriors: the first action is better with probability Φ(0.5/√2); ties share a draw."""
+    draws = np.random.default_rng(0).normal([0.5, 0.0], 1, (40_000, 2))
+    np.testing.assert_allclose(thompson_propensities(draws)[0], ndtr(0.5 / np.sqrt(2)), atol=0.01)
+    tied = np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
+    np.testing.assert_allclose(thompson_propensities([tied, tied[::-1, ::-1]]), [[0.25, 0.75, 0], [0, 0.75, 0.25]])
+    for wrong in ([0.5, 0.5], np.empty((0, 2)), [[1.0, np.nan]]):
+        with pytest.raises(InputError, match="draws has"):
+            thompson_propensities(wrong)

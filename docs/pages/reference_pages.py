@@ -40,6 +40,7 @@ API = {  # heading: module and its names
             "load_policy",
             "ServedPolicy",
             "classifier_policy",
+            "thompson_propensities",
         ),
     ),
     "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "make_estimator", "Interval", "policy_support"),

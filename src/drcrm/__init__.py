@@ -13,6 +13,7 @@ _HOMES = {
     "learn": "logs.decisions.learning",
     "certify": "logs.decisions.certification",
     "evaluate": "logs.decisions.certification",
+    "thompson_propensities": "logging_policy",
     "classifier_policy": "policies.classifier_policy",
     "load_policy": "logs.serving.served_policy",
     "ServedPolicy": "logs.serving.served_policy",

@@ -1,6 +1,7 @@
 """Support: a cost model is trusted only for actions that the logging policy takes often enough to test the model.
 
-The threshold τ is in units of the uniform policy's probability, so the uniform policy has support everywhere.
+The threshold τ is in units of the uniform policy's probability, so the uniform policy has support everywhere. If a log
+has the probabilities of all actions, they are π0, and no policy replaces them.
 
 single choice, lists   If π0(a|x) < τ/K_x, with K_x actions in the context, ĉ(x, a) is the largest logged cost.
                        Elsewhere ĉ(x, a) is clipped to the range of the logged costs.
@@ -26,9 +27,11 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.base import Policy
 
@@ -69,7 +72,12 @@ class LoggingPolicy:
         return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
 
     def probabilities(self, X: Any, actions: Actions, purpose: str = "the support rule") -> np.ndarray:
-        """Return the probabilities of all actions, in the shape of scores; supported actions have at least τ/K."""
+        """Return the probabilities of all actions, in the shape of scores.
+
+        They are those of the log, if it has them. Otherwise actions that are supported have at least τ/K.
+        """
+        if actions.logging_mean is not None:
+            return actions.logging_mean
         mean = self.policy.marginals_on(X, actions, "logging policy", purpose)
         return _raise(mean, actions, self.is_supported, self.support)
 
@@ -157,6 +165,34 @@ class SupportedModel:
         for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
             effects = actions.replace_unsupported(effects, mean, self.logging.support, bounds)
         return sign * effects
+
+
+def thompson_propensities(draws: Any) -> np.ndarray:
+    """Return the probabilities with which Thompson sampling takes each action: how often it is the best of the draws.
+
+    Parameters
+    ----------
+    draws : array (S, K) or (n, S, K)
+        Rewards of K actions in S samples of the posterior, for one context or for n contexts. Draw them from the
+        posterior that made the decision. The error of a probability p is about √(p (1 − p)/S).
+
+    Returns
+    -------
+    array (K,) or (n, K)
+        Shares of the samples. Actions that are equally good share a sample.
+
+    Raises
+    ------
+    InputError
+        If the shape is wrong, or a number is not finite.
+    """
+    draws = as_float_array(draws, "draws")
+    if draws.ndim not in (2, 3) or not draws.size:
+        raise InputError(f"draws has shape {draws.shape}, expected (S, K) or (n, S, K): samples of K actions")
+    if not np.isfinite(draws).all():
+        raise InputError(f"draws has {(~np.isfinite(draws)).sum()} values that are not finite numbers")
+    is_best = draws == draws.max(axis=-1, keepdims=True)
+    return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
 def find_logging_policy(known: Policy | None, model: object, support: float = SUPPORT) -> LoggingPolicy | None:

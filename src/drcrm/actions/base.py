@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -58,6 +59,8 @@ class Actions(ModelledCosts, SupportRule):
         The first candidate of each context's list; None if contexts share their actions.
     eligible : boolean array (m, K) or None
         The available actions of each context; None if all are.
+    logging_mean : array in the shape of scores, or None
+        The known probabilities of all actions under the logging policy, in the contexts of a log.
     """
 
     kind: str
@@ -71,6 +74,7 @@ class Actions(ModelledCosts, SupportRule):
     n_classes = 0
     starts: Any = None
     eligible: Any = None
+    logging_mean: Any = None
 
     @classmethod
     def create(cls, size: Any) -> Self:
@@ -135,7 +139,16 @@ class Actions(ModelledCosts, SupportRule):
         """
         rows = self._array_rows(contexts)
         take = slice_rows if isinstance(contexts, slice) else take_rows
-        return self._restrict(contexts), *(None if array is None else take(array, rows) for array in arrays)
+        selected = self._restrict(contexts)
+        if self.logging_mean is not None:
+            selected = selected.with_logging_mean(take(self.logging_mean, rows))
+        return selected, *(None if array is None else take(array, rows) for array in arrays)
+
+    def with_logging_mean(self, mean: np.ndarray | None) -> Self:
+        """Return the actions with known probabilities under the logging policy, in the shape of scores."""
+        actions = copy(self)
+        actions.logging_mean = mean
+        return actions
 
     def feature_rows(self, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
         """Return the row of X that has the features of each logged action, (n,): the row of its context if shared."""

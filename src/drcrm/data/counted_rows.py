@@ -151,3 +151,19 @@ def check_count(count: Any, rows: int) -> np.ndarray:
     if count.sum(dtype=float) >= LARGEST_INTEGER:
         raise InputError(f"count adds up to {count.sum(dtype=float):.6g}, expected less than {LARGEST_INTEGER:g}")
     return count
+
+
+def draw_counts(weights: np.ndarray) -> np.ndarray | None:
+    """Return the multiplicity of each row; None if all rows have the same weight, which cancels.
+
+    Each weight is divided by the smallest one, then rounded up or down at random (seed 0). The expected count is thus
+    the relative weight. If lines were dropped with probability ``pdrop``, each remaining line has the weight
+    1/(1 − pdrop). Means over the rows then estimate means over the log before lines were dropped. A line is still one
+    observation.
+    """
+    if np.ptp(weights) <= 1e-9 * weights.max():
+        return None
+    exact = weights / weights.min()
+    exact = np.where(abs(exact - np.round(exact)) < 1e-6 * exact, np.round(exact), exact)
+    whole = np.floor(exact)
+    return (whole + (np.random.default_rng(0).random(len(exact)) < exact - whole)).astype(np.intp)

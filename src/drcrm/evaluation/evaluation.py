@@ -22,7 +22,7 @@ from drcrm.cost_models.tabular_model import TabularModel, model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.folds import separate_units
 from drcrm.errors import InputError
-from drcrm.estimates import AUTO, EVALUATIONS, RATIO, UNBIASED, Estimate, default_estimate
+from drcrm.estimates import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, Estimate, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings, certify
@@ -34,7 +34,7 @@ from drcrm.evaluation.terms.policy_terms import Charges, Terms, choose_limit, co
 from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, find_logging_policy, restrict_to_support
 from drcrm.policies.base import Policy
-from drcrm.policies.tabular import TabularPolicy, policy_for_log
+from drcrm.policies.tabular import TabularPolicy, policies_for_log
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
 
@@ -55,7 +55,7 @@ class Evaluation:
     policy : PolicyOnLog
     baseline : PolicyOnLog, "logging" or None
     logging_policy : Policy or None
-        π0, if it was given.
+        π0, if it was given, or is that of the log.
     cost_model : cost model or None
     regressor : regressor or None
         Regressor of scikit-learn for a cross-fitted cost model, if there is no ``cost_model``.
@@ -102,26 +102,16 @@ class Evaluation:
         log = as_log(log).with_groups(groups)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
-        given = dict(zip(ROLES, (policy, baseline, logging_policy), strict=True))
-        policies = {
-            role: policy_for_log(side, log, role)
-            for role, side in given.items()
-            if role == "policy" or not (side is None or (role == "baseline" and isinstance(side, str)))
-        }
+        given = policy, None if isinstance(baseline, str) else baseline, logging_policy
+        policies = policies_for_log(dict(zip(ROLES, given, strict=True)), log)
         regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
         cost_model = model_for_log(cost_model, log)
         log = log.without_empty_rows()
         log = log.replace(X=read_only(log.X))
         needs_all = cost_model is not None or logging_policy is not None
         sides = {role: PolicyOnLog(policies[role], log, role, needs_all) for role in ROLES[:2] if role in policies}
-        return cls(
-            log,
-            sides["policy"],
-            sides.get("baseline", baseline),
-            logging_policy=policies.get(ROLES[2]),
-            cost_model=cost_model,
-            regressor=regressor,
-        )
+        known = {"logging_policy": policies.get(ROLES[2]), "cost_model": cost_model, "regressor": regressor}
+        return cls(log, sides["policy"], sides.get("baseline", baseline), **known)
 
     def by(
         self,
@@ -285,9 +275,16 @@ class Evaluation:
     def baseline_terms(
         self, extreme: float, sign: int = -1, weight: Weight | None = None, is_charged: bool = False
     ) -> Terms:
-        """Return the terms of the baseline; those of "logging", the logging policy with weights of 1, are its costs."""
+        """Return the terms of the baseline; those of "logging", the logging policy with weights of 1, are its costs.
+
+        With a cost model and known probabilities of all actions, they are m0 + c − ĉ, which vary less than the costs.
+        """
         if isinstance(self.baseline, PolicyOnLog):
             return self.side_terms(self.baseline, extreme, sign, weight, is_charged)
+        known = self.logging_policy if self.kind.uses_model and self.radius is None else None
+        if known is not None and self.log.actions.logging_mean is not None:
+            robust = replace(self, estimate=ROBUST, weight=Clipped(), risk=MeanRisk())
+            return robust.side_terms(PolicyOnLog(known, self.log, "logging policy"), extreme)
         policy = TabularPolicy.for_log(self.log.log_propensity, None, self.log)
         logged = replace(self, estimate=UNBIASED if self.radius is None else RATIO, weight=Clipped())
         return logged.side_terms(PolicyOnLog(policy, self.log, "logging policy"), extreme)

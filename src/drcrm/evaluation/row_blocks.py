@@ -14,7 +14,7 @@ from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
-from drcrm.policies.tabular import TabularPolicy
+from drcrm.policies.tabular import TabularPolicy, known_logging_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class RowBlocks:
     def summarize(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> list[BlockTerms]:
         """Return the summary of the differences from the baseline in each block, times a sign."""
         parts = [restrict(evaluation, self.number == number) for number in range(1, self.number.max() + 1)]
-        return [CertifiedTerms(part, settings, True, sign, is_charged=False).summarize() for part in parts]
+        return [CertifiedTerms(part, settings, True, sign, part.charged is not None).summarize() for part in parts]
 
     def certify(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> tuple[float, str]:
         """Return an upper (sign 1) or lower (−1) bound on the weighted mean, or ±∞ and why there is none."""
@@ -59,7 +59,8 @@ def restrict(evaluation: Evaluation, rows: np.ndarray) -> Evaluation:
     }
     effects = evaluation.effects
     model = None if effects is None else TabularModel(effects).select(contexts, log.actions)
-    return replace(evaluation, log=part, cost_model=model, shared={}, **sides)
+    known = None if evaluation.logging_policy is None else known_logging_policy(part)
+    return replace(evaluation, log=part, logging_policy=known, cost_model=model, shared={}, **sides)
 
 
 def restrict_policy(policy: Any, log: BanditLog, rows: np.ndarray) -> TabularPolicy:

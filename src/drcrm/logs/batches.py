@@ -14,15 +14,17 @@ from drcrm.arrays.mapped_arrays import as_mapped, map_rows, write_blocks
 from drcrm.arrays.tables import Table, TableCollector
 from drcrm.arrays.validation import round_probabilities
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.counted_rows import draw_counts
 from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
+from drcrm.logs.encoding.action_weights import order_weights
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import as_names, canonical_text, number_marks, reject_values
 from drcrm.mapping.log_mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 MANY = 1000  # with more actions, the column may be the wrong one
-ARRAYS = ("action", "propensity", "cost", "context", "count", "weights", "follows", "group_marks")
+ARRAYS = ("action", "propensity", "cost", "context", "count", "weights", "follows", "group_marks", "logging_mean")
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 
 
@@ -50,6 +52,8 @@ class LogDescription:
         Number of rows that the reader skipped, by reason.
     missing : dict of int
         Number of missing values by feature column.
+    n_weights : int, optional
+        Number of actions whose probabilities each row has.
     """
 
     format: str
@@ -62,12 +66,14 @@ class LogDescription:
     first_action: int | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
+    n_weights: int | None = None
 
     @property
     def summary(self) -> tuple[str, str, str]:
         """The columns, actions and times, which must be the same in all batches of a log, as phrases."""
         columns = ", ".join(self.mapping.columns)
-        return f"the columns {columns}", ACTIONS[self.kind].plural, f"{self.clock} in the column for time"
+        actions = ACTIONS[self.kind].plural + (f" with {self.n_weights} probabilities a row" if self.n_weights else "")
+        return f"the columns {columns}", actions, f"{self.clock} in the column for time"
 
     @property
     def sign(self) -> int:
@@ -106,6 +112,7 @@ class Batch(NamedTuple):
         - time: The order of the rows. Ties are in the order of the file.
         - ids: Hashes of the rows' ids. guardrails: Costs of the guardrails, (n, g).
         - follows: Whether the action is that of the logging policy's rule.
+        - logging_mean: Probabilities of all actions, (n, K).
     """
 
     description: LogDescription
@@ -181,6 +188,9 @@ def _make_log(description: LogDescription, features: Table, rows: Table, starts:
     if "action" in rows.values or description.first_action is not None:
         names, action = _named_actions(description, rows.values.get("action", []), action)
     actions = ACTIONS[description.kind].create(len(names)).over(starts)
+    if (mean := rows.get("logging_mean")) is not None:
+        written = mapping.known_propensity.action_names(len(names))  # type: ignore[union-attr]
+        actions = actions.with_logging_mean(order_weights(mean, written, names))
     log = BanditLog.unchecked(
         X=features,
         actions=actions,
@@ -195,7 +205,7 @@ def _make_log(description: LogDescription, features: Table, rows: Table, starts:
         skipped=description.skipped,
         imitated_propensities=mapping.propensity_model is not None,
     )
-    if mapping.known_propensity is None:
+    if mapping.known_propensity is None or mapping.weights:
         return log
     n_choices, follows = actions.count_row_choices(log.context), rows.get("follows")
     return log.replace(propensity=as_mapped(mapping.known_propensity.probabilities(n_choices, follows), cost))
@@ -233,22 +243,6 @@ def _named_actions(description: LogDescription, appeared: list[str], action: np.
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)
     return names, map_rows(action, lambda codes: places[codes])
-
-
-def draw_counts(weights: np.ndarray) -> np.ndarray | None:
-    """Return the multiplicity of each row; None if all rows have the same weight, which cancels.
-
-    Each weight is divided by the smallest one, then rounded up or down at random (seed 0). The expected count is thus
-    the relative weight. If lines were dropped with probability ``pdrop``, each remaining line has the weight
-    1/(1 − pdrop). Means over the rows then estimate means over the log before lines were dropped. A line is still one
-    observation.
-    """
-    if np.ptp(weights) <= 1e-9 * weights.max():
-        return None
-    exact = weights / weights.min()
-    exact = np.where(abs(exact - np.round(exact)) < 1e-6 * exact, np.round(exact), exact)
-    whole = np.floor(exact)
-    return (whole + (np.random.default_rng(0).random(len(exact)) < exact - whole)).astype(np.intp)
 
 
 def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
@@ -342,7 +336,10 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     if (action < 0).any():
         logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
         reject_values(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))
-    return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
+    actions, mean = encoding.actions, log.actions.logging_mean
+    if mean is not None:
+        actions = actions.with_logging_mean(order_weights(mean, description.names, names))
+    return log.replace(Y=action, actions=actions, description=replace(description, names=names))
 
 
 def _listed(names: list, most: int = 8) -> str:

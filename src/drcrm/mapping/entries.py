@@ -111,7 +111,7 @@ class Guardrail:
 
 @dataclass(frozen=True)
 class KnownPropensity:
-    """A logging policy whose probabilities need no column: each action has p, or (1 − ε) 1[a = rule(x)] + ε/K.
+    """A known logging policy: each action has p, or (1 − ε) 1[a = rule(x)] + ε/K, or the log has all probabilities.
 
     Attributes
     ----------
@@ -121,22 +121,49 @@ class KnownPropensity:
         Column of the rule's action; for lists, of 0 and 1 with 1 for the rule's candidate. Without it, ε is 1.
     exploration : float in (0, 1]
         ε, the share of decisions that draw a uniform action.
+    weights : str or tuple of str, optional
+        Column of lists with the probabilities of all actions of each row, or a column for each action.
+    actions : tuple of str, optional
+        The actions in the order of the weights. By default they are the whole numbers from 0.
     """
 
     constant: float | None = None
     rule: str | None = None
     exploration: float = 1.0
+    weights: str | tuple[str, ...] | None = None
+    actions: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """Return the logging policy of a valid value of the key ``propensity``."""
         numbers = {key: to_float(content[key]) for key in ("constant", "exploration") if key in content}
-        return cls(rule=content.get("rule"), **numbers)
+        weights, actions = content.get("weights"), content.get("actions")
+        weights = tuple(weights) if isinstance(weights, list | tuple) else weights
+        names = None if actions is None else tuple(map(str, actions))
+        if names is not None and isinstance(weights, tuple) and len(names) != len(weights):
+            raise InputError(f"propensity has {len(weights)} weights, but {len(names)} actions, expected as many")
+        return cls(rule=content.get("rule"), weights=weights, actions=names, **numbers)
+
+    def action_names(self, n_weights: int) -> list[str]:
+        """Return the actions in the order of the weights."""
+        return [*map(str, range(n_weights))] if self.actions is None else list(self.actions)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that have the rule's action, or the weights."""
+        weights = [self.weights] if isinstance(self.weights, str) else self.weights or ()
+        return [*filter(None, [self.rule]), *weights]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the value of the key ``propensity``."""
         if self.rule is not None:
             return {"rule": self.rule, "exploration": self.exploration}
+        if self.weights is not None:
+            content: dict[str, Any] = {
+                "weights": self.weights if isinstance(self.weights, str) else list(self.weights),
+                "actions": self.actions and list(self.actions),
+            }
+            return {key: value for key, value in content.items() if value}
         return {"uniform": True} if self.constant is None else {"constant": self.constant}
 
     def probabilities(self, n_choices: np.ndarray, follows: np.ndarray | None = None) -> np.ndarray:

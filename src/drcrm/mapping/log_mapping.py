@@ -47,7 +47,7 @@ class LogMapping:
     propensity : str, optional
         Column of π0(a|x) of the logged action; None if ``propensity_model`` estimates it.
     known_propensity : KnownPropensity, optional
-        Logging policy that needs no such column.
+        Logging policy that needs no such column, or whose columns have the probabilities of all actions.
     propensity_model : "softmax", "trees" or "auto", optional
     trusts_propensities : bool
         Whether the user takes estimated propensities as right.
@@ -146,7 +146,7 @@ class LogMapping:
     def columns(self) -> list[str]:
         """Return the columns to read, each once."""
         names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
-        names += [*filter(None, [self.rule]), *self.slice_columns]
+        names += [*(self.known_propensity.columns if self.known_propensity else ()), *self.slice_columns]
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
         return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
 
@@ -154,6 +154,11 @@ class LogMapping:
     def rule(self) -> str | None:
         """Return the column of the logging policy's rule."""
         return self.known_propensity.rule if self.known_propensity else None
+
+    @property
+    def weights(self) -> str | tuple[str, ...] | None:
+        """Return the column, or the columns, of the logging policy's probabilities of all actions."""
+        return self.known_propensity.weights if self.known_propensity else None
 
     @property
     def has_full_support(self) -> bool:
@@ -179,7 +184,7 @@ class LogMapping:
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
         names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule)
-        names = (*names, *self.guardrail_columns)
+        names = (*names, *self.guardrail_columns, *(self.weights if isinstance(self.weights, tuple) else ()))
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
     def label_of(self, key: str, column: str | None = None) -> str:
@@ -228,7 +233,7 @@ class LogMapping:
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError if it names columns of a file without named columns."""
         keys = [key for key in (*COLUMNS, "guardrails") if getattr(self, key) not in (None, ())]
-        keys += ["propensity.rule"] if self.rule else []
+        keys += [f"propensity.{key}" for key in ("rule", "weights") if getattr(self, key)]
         if keys or self.numeric is not None:
             raise InputError(f"mapping has {[*keys, 'features'][0]}, but {form} has no named columns: remove the key")
         return self
@@ -309,6 +314,8 @@ def _conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iterator
         yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
     if mapping.rule and mapping.labels:
         yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
+    if mapping.weights and not mapping.action:
+        yield "propensity has weights, so the mapping must have action; weights of labels and lists cannot be read"
     if mapping.validation == BLOCKS and has_split:
         yield f"split is {mapping.split!r}, but validation: blocks holds out no rows: remove one of them"
     kind, share = mapping.split_rule
@@ -330,6 +337,7 @@ def _shared_columns(mapping: LogMapping) -> Iterator[str]:
     """Yield a message for each column with two meanings; only ``time`` and the rule may also be features."""
     outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
     outcomes.append(("the outcome of a guardrail", mapping.guardrail_columns))
+    outcomes.append(("weights of propensity", mapping.weights or ()))
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
     alone = [[*outcomes, (key, column or ())] for key, column in (("time", mapping.time), ("rule", mapping.rule))]
     for roles in ([*outcomes, ("id", mapping.id or ()), *features], *alone):

@@ -12,6 +12,7 @@ function               X ↦ μ
 =====================  ========================================================================================
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from drcrm.policies.exponential import as_policy
 from drcrm.policies.prepared_log import PreparedLog, select_occurring
 
 ROUNDING = 1e-5  # tolerance for probabilities outside [0, 1] and for sums other than 1
+LOGGING_POLICY = "logging_policy"  # role of π0 in an evaluation
 MEAN_METHODS = ("marginals", "predict_proba")  # methods that return μ
 
 
@@ -112,6 +114,26 @@ def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> Policy:
     if isinstance(policy, type) or not any(hasattr(policy, method) for method in methods):
         return as_policy(policy, name)
     return _from_object(policy, log, name)
+
+
+def policies_for_log(given: Mapping[str, Any], log: BanditLog) -> dict[str, Policy]:
+    """Return policies that can be evaluated on a log by their roles; the first role must have one, others may be None.
+
+    The log's own π0 has the role "logging_policy" if no other policy has it and all know the probabilities of all
+    actions.
+    """
+    first, policies = next(iter(given)), {}
+    for role, policy in given.items():
+        if role == first or policy is not None:
+            policies[role] = policy_for_log(policy, log, role)
+    known = known_logging_policy(log) if all(policy.knows_all_actions for policy in policies.values()) else None
+    return policies if known is None else {LOGGING_POLICY: known} | policies
+
+
+def known_logging_policy(log: BanditLog) -> TabularPolicy | None:
+    """Return π0 of a log that has the probabilities of all actions; else None."""
+    mean = log.actions.logging_mean
+    return None if mean is None else TabularPolicy.for_log(log.log_propensity, mean, log)
 
 
 def is_array(values: object) -> bool:

@@ -63,7 +63,7 @@ class HeldoutScores:
     def __init__(
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, radius: float | None = None
     ):
-        placeholder = TabularPolicy.for_log(log.log_propensity, None, log)
+        placeholder = TabularPolicy.for_log(log.log_propensity, log.actions.logging_mean, log)
         baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
         evaluation = Evaluation.of(placeholder, log, baseline=baseline, cost_model=model)
         estimate = default_estimate(model is not None, UNBIASED)
@@ -105,7 +105,8 @@ class HeldoutScores:
             compared = terms if is_plain else evaluation.side_terms(evaluation.policy, self._largest)
             difference, residual, of_rows = compared.z - self._baseline, terms.residual, compared.gap(self._largest)
             gap, gap_count = unit_values(log, of_rows)
-            is_missing = self._model.logging.is_cloned and np.isfinite(of_rows).all()
+            is_unknown = self._model.logging.is_cloned and log.actions.logging_mean is None
+            is_missing = is_unknown and np.isfinite(of_rows).all()
             is_marked, unit = evaluation.lacked is not None, np.abs(log.cost).max()
             if is_missing and has_missing_mass(gap, gap_count, unit, is_marked):
                 difference, residual = difference + of_rows, log.cost - self._largest

@@ -99,6 +99,8 @@ class LearnedScores:
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
         listed.imitated_propensities, listed.is_weighted = log.imitated_propensities, log.is_weighted
         listed.rows = log.rows
+        if (mean := log.actions.logging_mean) is not None:
+            listed.actions = listed.actions.with_logging_mean(actions.as_lists(mean[:, None], log)[0].features[:, 0])
         return mark_lists(listed, log)
 
     def scores_of(self, X: Any) -> np.ndarray:

@@ -188,6 +188,8 @@ def _weigh_policy(log: BanditLog, policy: Any, cost_model: Any, modelled: np.nda
     residual = tail_residual(terms.residual, log.cost, log.count) if has_model else np.nan_to_num(terms.residual)
     mean = side.mean() if policy.knows_all_actions else None
     uniform, _, is_uniform = uniform_policy(log, modelled)
-    logging_mean = uniform if is_uniform else raise_to_support(modelled, log, SUPPORT)
+    logging_mean = log.actions.logging_mean
+    if logging_mean is None:
+        logging_mean = uniform if is_uniform else raise_to_support(modelled, log, SUPPORT)
     probability, z = terms.importance * log.propensity, terms.z if has_model else None
     return PolicyWeights(log, probability, terms.importance, mean, logging_mean, residual, z)

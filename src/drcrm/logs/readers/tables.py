@@ -17,6 +17,7 @@ from drcrm.arrays.tables import Table
 from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch, LogDescription
+from drcrm.logs.encoding.action_weights import read_weights
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.columns import (
     MISSING,
@@ -36,6 +37,7 @@ from drcrm.mapping.log_mapping import COLUMNS, LogMapping, as_mapping
 OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
+WEIGHTED = "logging_mean", "propensity"  # columns of a batch from the weights of all actions
 NUMBERS = "constant", "exploration"  # keys of ``propensity`` whose values are numbers, not columns
 
 
@@ -155,7 +157,7 @@ def frame_batch(frame: pd.DataFrame, mapping: LogMapping, form: str, lists: List
     frame, starts, values = select_columns(frame, mapping.columns), None, {}
     features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
     encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
-    follows: Any = None
+    follows, weighted, n_actions = None, {}, None
     if mapping.labels:
         flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
         kind, action = "labels", np.column_stack(flags).astype(np.uint8)
@@ -165,6 +167,11 @@ def frame_batch(frame: pd.DataFrame, mapping: LogMapping, form: str, lists: List
         if mapping.rule is not None:
             codes, texts = _coded_actions(frame[mapping.rule], mapping.label_of("propensity.rule", mapping.rule))
             follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
+        if mapping.weights is not None:
+            known: Any = mapping.known_propensity
+            of_all = read_weights(frame, known, action, names, boolean_numbers(mapping.booleans))
+            weighted = dict(zip(WEIGHTED, of_all[:2], strict=True))
+            values["action"], n_actions = [*dict.fromkeys([*names, *of_all[2]])], len(of_all[2])
     else:
         kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
         chosen = _chosen_rows(frame, mapping, "chosen", mapping.chosen, starts)
@@ -175,8 +182,9 @@ def frame_batch(frame: pd.DataFrame, mapping: LogMapping, form: str, lists: List
         action, frame = chosen - starts[:-1], frame.iloc[chosen]
     rows, clock = _mapped_columns(frame, mapping, values)
     facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
+    facts["n_weights"] = n_actions
     description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
-    rows |= {"action": action, "follows": follows}
+    rows |= {"action": action, "follows": follows, **weighted}
     return Batch(description, Contexts(features, starts), Table(len(frame), rows, values)).validated()
 
 

@@ -290,7 +290,7 @@ def _compare_in_blocks(comparison: Comparison, evaluation: Evaluation, blocks: R
 
 
 def relative_error(evaluation: Evaluation, difference: float, mean: float) -> float:
-    """Return the standard error of a difference from the logged costs, divided by their mean, by the delta method.
+    """Return the standard error of a difference from the logging policy, divided by the mean cost, by the delta method.
 
     It is NaN if the mean is 0, or if the evaluation compares with a baseline or under shift. A constant in the costs of
     the evaluation does not change it.
@@ -298,7 +298,7 @@ def relative_error(evaluation: Evaluation, difference: float, mean: float) -> fl
     log = evaluation.log
     if not isinstance(evaluation.baseline, str) or evaluation.radius is not None or mean == 0:
         return np.nan
-    terms = evaluation.terms.linear - (1 + difference / mean) * log.cost
+    terms = evaluation.terms.linear - evaluation.reference.linear - difference / mean * log.cost
     return Interval.of(terms, log, 0.95).standard_error / abs(mean)
 
 

@@ -21,13 +21,15 @@ A mean above 1 shows that propensities are too small. A mean below 1 has two pos
 large, or the logging policy never takes actions that f counts. So f does not count an action in long gaps between its
 rows, and a mean below 1 fails only if q explains p, that is, if p has no information that q lacks.
 
+If the log has π0 of all actions, each action's share of the rows, divided by its mean probability, is one more mean.
+
 The level α is exact for the rows of one fold, and holds over all folds in large samples. In these, twice the log ratio
 is about χ²_d − 2d for a model with d coefficients.
 
 If the logger dropped events, the identity holds for the rows with their weights h. A row then bets h/h_max times as
 much, and counts once in every number of rows.
 
-Sources: Li, Chen, Kleban & Gupta 2015 for the means. Their arithmetic mean uses π0 of all actions. Wasserman, Ramdas &
+Sources: Li, Chen, Kleban & Gupta 2015 for the means; the shares are their arithmetic mean. Wasserman, Ramdas &
 Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith & Ramdas 2024 for the bets.
 """
 
@@ -63,6 +65,7 @@ BETS = 0.1, 0.4, 0.9
 POWERS = 1, 3  # powers of q that sharpen it
 REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the share of rows that a fold is fitted to
 GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
+TINY = 1e-9  # of a mean: rounding
 PREFERENCE = 1.25  # the mean over all actions is reported unless |log mean| of an action exceeds its own by this factor
 ALL = "all actions"
 LIKELIHOOD_RATIO = "propensity audit, likelihood ratio"
@@ -138,7 +141,7 @@ def audit_propensities(
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
     uniform, uniform_log_prob, is_uniform = uniform_policy(log, modelled)
     tests = [
-        _check_means(log, uniform if is_uniform else modelled),
+        _check_means(log, uniform, []) if is_uniform else _check_means(log, modelled, _action_shares(log)),
         _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity),
     ]
     lacks_power = n < needed and log_evidence(log, models, uniform_log_prob) <= -np.log(LEVEL)
@@ -232,10 +235,10 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _check_means(log: BanditLog, modelled: np.ndarray) -> Check:
+def _check_means(log: BanditLog, modelled: np.ndarray, shares: list[TestedMean]) -> Check:
     """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
-    A mean that is too large fails. A mean that is too small fails only if q explains p.
+    A mean that is too large fails. A mean that is too small fails only if q explains p. ``shares`` are further means.
     """
     model = _model_of_rows(log, modelled)
     ratio, means = model / log.propensity, []
@@ -246,6 +249,7 @@ def _check_means(log: BanditLog, modelled: np.ndarray) -> Check:
             tested = _estimate_mean(is_action * ratio, occurring, log, name)
             tested = tested._replace(mean=min(tested.mean, 1.0))
         means.append(tested._replace(fails_below=_explains(log, model, is_action)))
+    means += shares
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
     failed = [tested for tested in means if tested.fails(MATERIAL, quantile)]
     notable = [tested for tested in means if tested._replace(fails_below=True).fails(NOTABLE, quantile)]
@@ -258,12 +262,24 @@ def _check_means(log: BanditLog, modelled: np.ndarray) -> Check:
     if level != "good":
         direction = "too small" if mean > 1 else "too large"
         factor = format_number(max(mean, 1 / max(mean, 1e-99)), digits=2)
-        sentence += f". They are {direction} by a factor of about {factor}"
+        sentence += f". They are {direction} by a factor of about {factor}" if mean > TINY else ". It never occurs"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
     threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
     text = "propensity audit, mean ratio", mean, threshold, sentence, SOURCE
     ends = mean - 1.96 * error, mean + 1.96 * error
     return Check("audit_mean_ratio", level, Consequence.WRONG_PROPENSITIES, *text, *ends)
+
+
+def _action_shares(log: BanditLog) -> list[TestedMean]:
+    """Return each action's number of rows, divided by the number that known probabilities of all actions expect."""
+    known, names = log.actions.logging_mean, action_names(log)
+    if known is None:
+        return []
+    expected = known[log.context]
+    return [
+        _estimate_mean((action == log.Y).astype(float), expected[:, action], log, f"action {names[action]}")
+        for action in np.flatnonzero(log.copies @ expected >= MIN_ACTION_ROWS)
+    ]
 
 
 def _tested_actions(log: BanditLog, modelled: np.ndarray) -> list[tuple]:
