@@ -52,6 +52,17 @@ def test_functions_of_the_reward_fail(kind, clicks, n):
     assert ADVICE in check.sentence
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_margin_of_a_sale_leaks_the_sale(seed):
+    """A margin is 0 without a sale, sometimes negative, and its share of zeros differs by action."""
+    rng = np.random.default_rng(seed)
+    n = 8000
+    X, action = rng.normal(size=(n, 4)), rng.integers(0, K, n)
+    sale = (rng.random(n) < 0.07 + 0.03 * action).astype(float)
+    margin = sale * (rng.lognormal(2, 0.8, n) - 2.5 * (action == 2))
+    assert check_leakage(log_with(margin, X, action, np.full(n, 1 / K), sale)).level == "fail"
+
+
 def test_a_copy_with_errors_in_a_tenth_of_the_rows_is_a_caution():
     X, action, p, reward = draw(2000, clicks=True)
     flipped = np.where(np.random.default_rng(1).random(2000) < 0.1, 1 - reward, reward)

@@ -149,19 +149,20 @@ def _explained_share(
         return max(float(1 - count @ (target - part) ** 2 / (count @ target**2)) for part in predictions)
 
     is_coded = values.dtype.kind in "iu"
-    fits = [(_means, values)] if is_coded else [(_means, _bins(values)), (_line, values)]
-    share = best_share(deviation, fits)
+    codes = values if is_coded else _bins(values)
+    share = best_share(deviation, [(_means, codes)] if is_coded else [(_means, codes), (_line, values)])
     if action is None or share <= CAUTIONS:
         return share
     left = deviation - predict(_means, action, deviation)
     if not count @ left**2 > 1e-12 * (count @ deviation**2):
         return 0.0
-    if is_coded:
-        _, cells = np.unique(np.column_stack([values, action]), axis=0, return_inverse=True)
-        return min(share, best_share(left, [(_means, values), (_means, cells.ravel())]))
-    ranks = pd.Series(values).rank().to_numpy()
-    values_left, ranks_left = (part - predict(_means, action, part) for part in (values, ranks))
-    return min(share, best_share(left, [(_means, _bins(ranks_left)), (_line, values_left)]))
+    _, cells = np.unique(np.column_stack([codes, action]), axis=0, return_inverse=True)
+    beyond: list[tuple[Callable, np.ndarray]] = [(_means, codes), (_means, cells.ravel())]
+    if not is_coded:
+        ranks = pd.Series(values).rank().to_numpy()
+        values_left, ranks_left = (part - predict(_means, action, part) for part in (values, ranks))
+        beyond += [(_means, _bins(ranks_left)), (_line, values_left)]
+    return min(share, best_share(left, beyond))
 
 
 def _bins(values: np.ndarray) -> np.ndarray:
