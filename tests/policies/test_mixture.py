@@ -39,6 +39,25 @@ def test_probabilities_are_weighted_means(log):
         assert np.exp(log_prob) == pytest.approx(of_rows, rel=1e-9)
 
 
+def test_drawn_actions_have_their_probabilities(log):
+    """With exploration ε, a greedy draw has the probability 1 − ε + ε U, or ε U for other actions."""
+    policies = policies_for(log, 0.0)
+    mixture = MixturePolicy(policies, WEIGHTS).with_exploration(0.3)
+    X = log.actions.unbind(log.X)
+    assert mixture.explore == pytest.approx(0.3, abs=1e-12)
+    action, propensity = mixture.draw(X, 0)
+    expected = sum(
+        w * np.exp(p.with_exploration(0.3).log_prob(X, action)) for w, p in zip(WEIGHTS, policies, strict=True)
+    )
+    assert propensity == pytest.approx(expected, rel=1e-12)
+    action, propensity = mixture.draw(X, 0, greedy=True)
+    uniform = np.exp(policies[0].with_exploration(1.0).log_prob(X, action))
+    best = mixture.greedy(X)
+    is_best = (action == best).reshape(len(best), -1).all(axis=1)
+    assert 0.5 < is_best.mean() < 1
+    assert propensity == pytest.approx(0.3 * uniform + 0.7 * is_best, rel=1e-12)
+
+
 @pytest.mark.parametrize("estimate", ["ips", "dr", "dm"])
 def test_estimates_of_a_mixture_are_weighted_means(estimate, log):
     """Estimates with unclipped weights are linear in the policy."""

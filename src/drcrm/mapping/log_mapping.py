@@ -18,6 +18,7 @@ from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
 VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
+DEPLOYMENTS = REFIT, MIXTURE = "refit", "mixture"
 EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
@@ -25,7 +26,7 @@ COLUMNS = (
 )
 LEARNING = (
     *("interactions", "algorithm", "split", "validation", "cost_range", "least_propensity", "explore", "shift"),
-    *("propensity_model", "most_rows"),
+    *("propensity_model", "most_rows", "deploy"),
 )
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
@@ -73,6 +74,8 @@ class LogMapping:
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
     validation : "holdout" or "blocks"
         Whether held-out rows test the best candidate, or blocks of rows the policies that are learned before them.
+    deploy : "refit" or "mixture", optional
+        The policy to write with blocks: learned from all rows (the default), or the mixture of the blocks' policies.
     cost_range : (float, float), optional
         Known bounds on the costs.
     least_propensity : float, optional
@@ -120,6 +123,7 @@ class LogMapping:
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     validation: str = HOLDOUT
+    deploy: str | None = None
     cost_range: tuple[float, float] | None = None
     least_propensity: float | None = None
     most_rows: float | None = None
@@ -133,13 +137,14 @@ class LogMapping:
         kind, percent = self.split.rstrip("% ").split()
         return kind, float(percent) / 100
 
-    def with_validation(self, validation: str | None) -> LogMapping:
-        """Return the mapping with another validation; None keeps its own."""
-        if validation is None or validation == self.validation:
+    def with_validation(self, validation: str | None, deploy: str | None = None) -> LogMapping:
+        """Return the mapping with another validation, and another policy to write; None keeps its own."""
+        changes = {"validation": validation or self.validation, "deploy": deploy or self.deploy}
+        if all(getattr(self, name) == value for name, value in changes.items()):
             return self
-        content = self.as_dict() | {"validation": validation}
+        content = self.as_dict() | changes
         if validation == BLOCKS and self.split in (f"random {SHARE} %", f"group {SHARE} %"):
-            del content["split"]
+            content.pop("split", None)
         return as_mapping(content)
 
     @property
@@ -318,6 +323,8 @@ def _conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iterator
         yield "propensity has weights, so the mapping must have action; weights of labels and lists cannot be read"
     if mapping.validation == BLOCKS and has_split:
         yield f"split is {mapping.split!r}, but validation: blocks holds out no rows: remove one of them"
+    if mapping.deploy is not None and mapping.validation != BLOCKS:
+        yield f"deploy is {mapping.deploy!r}, but only validation: blocks has policies of blocks: set both, or neither"
     kind, share = mapping.split_rule
     if not 0 < share < 1:
         yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"

@@ -11,6 +11,7 @@ from shop import MAPPING, decisions
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs import block_policies
+from drcrm.logs.decisions import candidates
 from drcrm.mapping.log_mapping import as_mapping
 
 FAST = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01], "options": {"estimate": "dr", "start": "model"}}
@@ -124,6 +125,71 @@ def test_blocks_are_compared_with_a_baseline(answer, frame, tmp_path):
         for compared in answers
     )
     assert difference == pytest.approx(plain - gain, abs=0.05)
+
+
+def draw_lists(seed: int) -> pd.DataFrame:
+    """Return 300 lists of three candidates, of which cheap ones are clicked."""
+    rng = np.random.default_rng(seed)
+    price, shown = rng.uniform(size=(300, 3)), rng.integers(0, 3, 300)[:, None] == np.arange(3)
+    click = (rng.random((300, 3)) < 0.9 - 0.8 * price) * shown
+    return pd.DataFrame(
+        {
+            "request": np.repeat([f"{seed}.{number}" for number in range(300)], 3),
+            "user": np.repeat(rng.integers(0, 150, 300), 3) + 1000 * seed,
+            "price": price.ravel(),
+            "shown": shown.ravel().astype(int),
+            "p": 1 / 3,
+            "click": click.ravel(),
+        }
+    )
+
+
+LISTS = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "features": {"numeric": ["price"]}}
+GROUPS = {key: value for key, value in MAPPING.items() if key != "slice"} | {"group": "position"}
+MIXED = {
+    "groups": (lambda seed: draw(seed).assign(position=np.arange(800) // 2 + 1000 * seed), GROUPS),
+    "lists": (draw_lists, LISTS | {"group": "user"}),
+}
+
+
+@pytest.mark.parametrize("kind", MIXED)
+def test_a_mixture_draws_the_policies_of_the_blocks_with_their_weights(kind, monkeypatch, tmp_path):
+    draw_log, mapping = MIXED[kind]
+    parts, learn_policies = [], candidates.learn_policies
+    monkeypatch.setattr(candidates, "learn_policies", lambda *known: parts.append(learn_policies(*known)) or parts[0])
+    answer = drcrm.learn(draw_log(1), mapping | {"algorithm": FAST, "validation": "blocks"}, deploy="mixture")
+    assert answer.is_better
+    assert answer.as_dict()["verdict"]["sentence"].endswith("it draws one of them for each decision.")
+    blocks = answer.as_dict()["blocks"]
+    weights = np.array([1 / (block["high"] - block["low"]) for block in blocks])  # blocks of almost equal size
+    mixture, policies = answer.policy.policy, [learned.policy for learned in parts[0].learned]
+    assert mixture.weights == pytest.approx(weights / weights.sum(), abs=0.02)
+    X = parts[0].log.actions.unbind(parts[0].log.X)
+    expected = sum(w * policy.marginals(X) for w, policy in zip(mixture.weights, policies, strict=True))
+    assert mixture.marginals(X) == pytest.approx(expected, abs=1e-12)
+    path = tmp_path / "policy.npz"
+    answer.save(path)
+    served = drcrm.load_policy(path)
+    assert served.policy.marginals(X) == pytest.approx(expected, abs=1e-12)
+    later = draw_log(2)
+    X = served.encoding.contexts(later)
+    actions, propensities = served.decide(later, random_state=0)
+    drawn, known = mixture.draw(X, 0)
+    assert propensities == pytest.approx(known, abs=1e-12)
+    assert list(actions) == list(mixture.actions.named(drawn, served.names))
+    certified = drcrm.certify(path, later).as_dict()["candidates"][0]
+    assert certified["difference"]["value"] < 0
+    with pytest.raises(InputError, match="exported"):
+        served.to_json()
+
+
+def test_a_mixture_needs_blocks():
+    with pytest.raises(InputError, match="deploy is 'mixture', but only validation: blocks has policies of blocks"):
+        as_mapping({"deploy": "mixture"})
+    mapping = as_mapping({"validation": "blocks"}).with_validation(None, "mixture")
+    assert as_mapping(mapping.as_dict()) == mapping
+    with pytest.raises(InputError, match="--exportable needs deploy: refit"):
+        drcrm.learn(draw(1), BLOCKS | {"deploy": "mixture"}, exportable=True)
 
 
 def test_a_split_is_refused_with_blocks():

@@ -12,7 +12,9 @@ from drcrm.logs.decisions.learning import learn
 from drcrm.logs.policy_file import require_replaceable
 from drcrm.progress import show_progress
 
-OPTIONS = "seed", "exportable", "cluster", "confidence", "baseline", "sensitivity", "shift", "validation"
+OPTIONS = (
+    *("seed", "exportable", "cluster", "confidence", "baseline", "sensitivity", "shift", "validation", "deploy"),
+)
 
 
 def run(options: argparse.Namespace) -> int:

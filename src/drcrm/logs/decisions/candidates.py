@@ -22,8 +22,9 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettin
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.entries import Guardrail
-from drcrm.mapping.log_mapping import LogMapping
+from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
@@ -64,9 +65,11 @@ def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algor
 
 
 def require_exportable(algorithms: Sequence[Algorithm], mapping: LogMapping) -> None:
-    """Raise InputError if the mapping has lists, or unless all of its algorithms learn linear policies."""
+    """Raise InputError if the mapping has lists or a mixture, or unless all of its algorithms learn linear policies."""
     if mapping.list:
         raise InputError("--exportable needs a log without lists: drcrm export cannot write policies on lists")
+    if mapping.deploy == MIXTURE:
+        raise InputError("--exportable needs deploy: refit, because drcrm export cannot write a mixture of policies")
     for algorithm in algorithms:
         if not _is_linear(algorithm):
             raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
@@ -87,7 +90,7 @@ class Selection(NamedTuple):
     """The candidate of each algorithm, the best of them, and the effective numbers of all candidates.
 
     With blocks, the only candidate is the policy that has, in each block, the probabilities of the policy learned
-    before it. ``refit`` is then the policy learned from all rows.
+    before it. ``refit`` is then the policy learned from all rows, and ``of_blocks`` has the policies of the blocks.
     """
 
     policies: list[EvaluatedPolicy]
@@ -95,11 +98,19 @@ class Selection(NamedTuple):
     numbers: EffectiveNumbers
     blocks: RowBlocks | None = None
     refit: EvaluatedPolicy | None = None
+    of_blocks: Sequence[LinearPolicy] = ()
 
     @property
     def candidate(self) -> EvaluatedPolicy:
         """The policy for a file."""
         return self.best if self.refit is None else self.refit
+
+    def mix(self, weights: np.ndarray | None) -> Selection:
+        """Return the selection with the mixture of the blocks' policies for a file, by default with equal weights."""
+        weights = np.full(len(self.of_blocks), 1 / len(self.of_blocks)) if weights is None else weights
+        mixture = MixturePolicy(self.of_blocks, weights)
+        refit: Any = self.refit
+        return self._replace(refit=replace(refit, label="mixture of blocks", policy=mixture, settings={}))
 
 
 def fit_candidates(
@@ -179,7 +190,8 @@ def learn_blocks(
     refit = EvaluatedPolicy(
         name, final.algorithm.label, candidate.policy, final.learned.cost_model, final.learned.clip, settings
     )
-    return tested.mark_missing(), Selection([best], best, EffectiveNumbers(), parts.blocks, refit)
+    of_blocks = [learned.policy for learned in parts.learned]
+    return tested.mark_missing(), Selection([best], best, EffectiveNumbers(), parts.blocks, refit, of_blocks)
 
 
 def _settings_of(algorithm: Algorithm, candidate: Candidate) -> dict[str, Any]:

@@ -34,11 +34,11 @@ from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
-from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
+from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import Source, name_of, written_log
-from drcrm.mapping.log_mapping import BLOCKS
+from drcrm.mapping.log_mapping import BLOCKS, MIXTURE, REFIT
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.version import __version__
 
@@ -59,6 +59,7 @@ def learn(
     sensitivity: float | None = None,
     shift: float | None = None,
     validation: str | None = None,
+    deploy: str | None = None,
     tell: Tell = stay_silent,
 ) -> Answer:
     """Learn a policy from a log, and decide on held-out rows whether it is better than the logging policy.
@@ -67,7 +68,8 @@ def learn(
     one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
 
     With blocks, a policy is learned from the rows before each of three blocks, and tested on the block. The verdict is
-    on this way of learning, and the policy that is learned from all rows is written.
+    on this way of learning, and the policy that is learned from all rows is written. Or, with ``deploy="mixture"``, the
+    policy that draws one of the blocks' policies for each decision: the verdict is on this policy.
 
     Parameters
     ----------
@@ -96,6 +98,8 @@ def learn(
         Radius κ: compare the worst cases over environments within this KL divergence.
     validation : "holdout" or "blocks", optional
         Whether held-out rows or blocks test; by default as in the mapping.
+    deploy : "refit" or "mixture", optional
+        With blocks, the policy to write; by default as in the mapping.
     tell : callable
         Receives a description of each step.
 
@@ -113,7 +117,7 @@ def learn(
     question = Question(confidence, baseline, sensitivity, shift)
     if candidate is not None:
         require_replaceable(files.candidate, "--best")
-    mapping = question.mapping(mapping).with_validation(validation)
+    mapping = question.mapping(mapping).with_validation(validation, deploy)
     has_blocks = mapping.validation == BLOCKS
     algorithms = read_algorithms(mapping)  # report its errors before the log is read
     if exportable:
@@ -138,6 +142,8 @@ def learn(
             selection = fit_candidates(opened, algorithms, tell, confidence)
         tell("evaluating the candidates")
         judgement = _evaluate(opened, selection, question)
+        if mapping.deploy == MIXTURE:
+            selection = selection.mix(judgement.comparisons[0].block_weights)
         answer = _answer(judgement, selection, files)
         is_better = judgement.verdict.is_better
         kept, best = stored, None
@@ -189,10 +195,13 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 
 def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Judgement:
-    """Return the judgement of all candidates. For *not shown*, its sentence names what is written."""
+    """Return the judgement of all candidates. For *not shown*, or with blocks, its sentence names what is written."""
     settings = replace(question.settings(opened.mapping, ESTIMATE, selection.numbers), blocks=selection.blocks)
     rows = len(opened.evaluated.Y)
     judgement = judge(opened, selection.policies, selection.best, settings)
+    if judgement.verdict.is_better and selection.blocks is not None:
+        sentence = judgement.statement.sentence + WRITTEN[opened.mapping.deploy or REFIT]
+        return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
     if judgement.verdict.name != NOT_SHOWN:
         return judgement
     estimated = "policy" if opened.policy_change is None else "policies"

@@ -30,6 +30,7 @@ from drcrm.logs.encoding.columns import (
 )
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, N_COLUMNS, TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
+from drcrm.policies.mixture import MixturePolicy
 
 TIME = re.compile(ISO)
 CACHED = 2**14  # texts that each categorical feature remembers
@@ -242,6 +243,8 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
     policy, encoding = stored.policy, stored.encoding
     if not isinstance(encoding, TableEncoding):
         raise InputError("only a policy on a table can be exported, without lists: its log has lists or another format")
+    if isinstance(policy, MixturePolicy):
+        raise InputError("only a single policy can be exported: run drcrm learn with deploy: refit")
     if policy.features is not None:
         raise InputError(
             "only a linear policy, without a feature map or learned scores, can be exported: run drcrm learn "

@@ -28,6 +28,7 @@ from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
 from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.mixture import MixturePolicy
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
 
@@ -65,7 +66,7 @@ class ServedPolicy:
 
     Attributes
     ----------
-    policy : ExponentialPolicy or SoftmaxPolicy
+    policy : ExponentialPolicy, SoftmaxPolicy or MixturePolicy
         Policy over encoded features.
     encoding : Encoding
         Encoding of contexts as features.
@@ -80,10 +81,10 @@ class ServedPolicy:
         self.policy, self.encoding, self.names = stored.policy, stored.encoding, list(stored.encoding.names)
         self.unseen: Counter[str] = Counter()
         self._scores = None
-        features = self.policy.features
-        if isinstance(self.encoding, TableEncoding) and (features is None or has_fast_scores(features)):
-            coef, intercept = self.policy.coef, self.policy.intercept
-            self._scores = ContextScores(self.encoding, coef, intercept, features, self._report)
+        if isinstance(self.policy, LinearPolicy) and isinstance(self.encoding, TableEncoding):
+            coef, intercept, features = self.policy.coef, self.policy.intercept, self.policy.features
+            if features is None or has_fast_scores(features):
+                self._scores = ContextScores(self.encoding, coef, intercept, features, self._report)
         self._rng, self._process = np.random.default_rng(), os.getpid()
 
     def __repr__(self) -> str:
@@ -165,7 +166,7 @@ class ServedPolicy:
         """
         return json.dumps(export_policy(self._stored), ensure_ascii=False, allow_nan=False)
 
-    def _exploring(self, explore: float) -> LinearPolicy:
+    def _exploring(self, explore: float) -> LinearPolicy | MixturePolicy:
         """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""
         policy = self.policy.with_exploration(explore)
         if policy.explore != self.policy.explore:

@@ -140,6 +140,14 @@ to --best. On rows that are logged later, certify may show that this candidate i
                     "default as in the mapping",
                 },
             ),
+            (
+                "--deploy",
+                {
+                    "choices": ("refit", "mixture"),
+                    "help": "with blocks, write the policy that is learned from all rows, or the mixture of the "
+                    "policies of the blocks: by default as in the mapping",
+                },
+            ),
             seed_option("of the split into training and held-out rows, or of the order of blocks"),
             (
                 "--cluster",

@@ -18,6 +18,7 @@ from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_occurring_rows
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.logs.rows.row_hashes import RowHashes
+from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.tabular import TabularPolicy
 
 Folder = Callable[[], Path]
@@ -45,6 +46,8 @@ def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | 
     encoding, encoding_of_log = stored.encoding, log.encoding
     if not stored.policy.actions.is_like(log.actions):
         raise InputError(f"the baseline is over {stored.policy.actions}, the log has {log.actions}")
+    if isinstance(stored.policy, MixturePolicy) and not log.actions.are_choices:
+        raise InputError("the baseline is a mixture over label vectors, expected a policy with independent labels")
     columns = _columns(encoding.names, encoding_of_log.names, log.actions)
     parts: list[list[np.ndarray]] = [[], []]
     for _, block in blocks_of(raw_log, rows):

@@ -44,7 +44,11 @@ from drcrm.logs.diagnostics.units import Units
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
 WAY_OF_LEARNING = "the way of learning"  # the label of policies that are learned before blocks
-REFITTED = " The policy in the file was fitted again to all rows; certify it on later rows."
+WRITTEN = {  # with blocks, by the mapping's ``deploy``
+    "refit": " The policy in the file was fitted again to all rows; certify it on later rows.",
+    "mixture": " The policy in the file is the mixture of these policies that the bound is about: it draws one of them "
+    "for each decision.",
+}
 OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
 ESTIMATED = "the estimated propensities are right"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
@@ -88,8 +92,6 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
     if verdict.is_better and evidence.running is None:
         missing, of_missing = describe_missing(evidence.comparison, evidence.diagnosis.rows)
         sentence, cautions = sentence + describe_breakeven(evidence.sensitivity) + missing, [*cautions, *of_missing]
-    if verdict.is_better and evidence.comparison.settings.blocks is not None:
-        sentence += REFITTED
     if verdict.is_own_log:
         changes = [*OTHER_LOGGER, *(changes if verdict.name != NOT_SHOWN else [])]
         cautions, step = [OWN_LOG, *cautions], OTHER_LOGGER[0]
