@@ -295,3 +295,23 @@ def test_obstacles_to_rewards_are_named(propose):
     assert "# reward: member" not in text
     _, mapping = propose(frame.assign(clicks=[0, 1] * 2000, reward=["$1", "$2"] * 2000))
     assert mapping["reward"] == "clicks"
+
+
+def test_several_files_nested_columns_and_the_margin_of_a_sale(run, tmp_path):
+    """The first file shows the columns. Lists cannot be read, and a margin may be the reward, but is no feature."""
+    rng = np.random.default_rng(0)
+    for week in (1, 2):
+        rows = [
+            {"offer": f"o{rng.integers(3)}", "chance": 1 / 3, "bought": int(rng.integers(2)), "items": [{"id": 1}]}
+            for _ in range(50)
+        ]
+        frame = pd.DataFrame(rows).assign(margin_eur=rng.normal(size=50) * [row["bought"] for row in rows])
+        frame.to_json(tmp_path / f"week{week}.jsonl", orient="records", lines=True)
+    logs = tmp_path / "week1.jsonl", tmp_path / "week2.jsonl"
+    status, printed, _ = run("init", *logs, "--output", tmp_path / "m.yaml")
+    assert (status, "lacks reward" in printed) == (0, True)
+    text = (tmp_path / "m.yaml").read_text("utf-8")
+    assert text.startswith("# Proposed by drcrm init from the first values of week1.jsonl, week2.jsonl.")
+    assert "# not read: items (lists or maps. If it lists candidates, write a row for each of them" in text
+    assert yaml.safe_load(text) == {"action": "offer", "propensity": "chance", "features": {}}
+    assert "# reward: margin_eur" in text

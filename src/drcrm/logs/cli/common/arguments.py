@@ -63,11 +63,11 @@ Writes  shop.csv, a log of a shop with the mapping shop.yaml; later.csv, a log o
         "propose a mapping, which describes the columns of a log",
         """Propose a mapping, which describes the columns of a log, from their names and values.
 
-Reads   LOG: the first rows of a CSV or Parquet file, or of the first file in a folder.
+Reads   LOG: the first rows of a CSV, JSON or Parquet file, or of the first of several files.
 Writes  --output: the mapping, YAML. A key is set if the name and the values of one column fit it. For other keys,
         comments list columns that may fit. Check each line. No file is overwritten.""",
         (
-            ("log", {"metavar": "LOG", "type": Path, "help": "CSV or Parquet"}),
+            (LOG[0], {**LOG[1], "help": "CSV, JSON lines or Parquet: a file, a folder, or several of them"}),
             (
                 "--output",
                 {"type": Path, "default": Path("-"), "metavar": "MAPPING", "help": "YAML (- is standard output)"},

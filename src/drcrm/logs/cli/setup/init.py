@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from drcrm.arrays.validation import LARGEST_PROBABILITY
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, boolean_numbers, categories, is_missing, numbers, times_of
-from drcrm.logs.read_log import first_frame
+from drcrm.logs.read_log import first_frame, name_of, short_name
 from drcrm.logs.readers.base import Columns
 from drcrm.mapping.log_mapping import LogMapping
 
@@ -32,9 +33,9 @@ PLAIN = re.compile(r"(?!(yes|no|on|off|true|false|null|y|n)$)[a-z_][a-z0-9_]*", 
 WORDS = {  # words that are typical of the names of columns
     key: frozenset(words.split())
     for key, words in {
-        "propensity": "propensity propensities prob probability pscore ps p pi",
+        "propensity": "propensity propensities prob probability pscore chance ps p pi",
         "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit "
-        "gain payoff outcome response",
+        "gain payoff outcome response margin earnings",
         "cost": "cost costs loss regret penalty",
         "action": "action act arm item decision treatment variant choice chosen offer ad banner campaign creative "
         "product recommendation recommended section article headline content template layout",
@@ -55,6 +56,7 @@ EXPECTED = {  # the required keys: keys that stand for them, and what their colu
     "propensity": (["propensity"], "numbers in (0, 1] in all rows", "propensity or prob"),
     "reward": (["reward", "cost"], "different numbers", "reward, click or cost"),
 }
+NESTED = "lists or maps. If it lists candidates, write a row for each of them, with the keys list and chosen"
 OPTIONAL = {
     "group": "rows with the same value depend on each other",
     "time": "orders the rows, to check for drift; with `split: last 25 %`, the last rows are held out",
@@ -76,41 +78,44 @@ def run(options: argparse.Namespace) -> None:
     if options.output.exists() and not is_printed:
         raise InputError(f"{options.output} exists already, expected a new file; nothing was written")
     known = LogMapping(delimiter=options.delimiter, encoding=options.encoding)
-    with prefix_errors(options.log):
+    with prefix_errors(name_of(options.log)):
         frame = first_frame(
             options.log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
         )
-    frame, pairs = read_columns(frame)
+    frame, pairs, nested = read_columns(frame)
     roles = assign_roles(frame)
     settings = {"delimiter": known.delimiter, "encoding": known.encoding, "booleans": pairs}
     sections = [
         [
-            f"# Proposed by drcrm init from the first values of {escape_unprintable(options.log.name)}.",
+            f"# Proposed by drcrm init from the first values of {escape_unprintable(short_name(options.log))}.",
             "# Check each line. A line that begins with # has no effect.",
         ]
     ]
     sections += _mapping_sections(frame, roles, settings)
+    sections.append([f"# not read: {_quote(name)} ({NESTED})" for name in nested])
     write_text(options.output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     missing = [key for key, (keys, *_) in EXPECTED.items() if roles.keys().isdisjoint(keys)]
     config = "MAPPING.yaml" if is_printed else str(options.output)
-    words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
+    logs = [options.log] if isinstance(options.log, str | Path) else options.log
+    words = shlex.join([*map(str, logs), "--config", config, "--output", "policy.npz", "--report", "report.html"])
     advice = f"The mapping lacks {' and '.join(missing)}. Its comments have candidates."
     advice = advice if missing else f"Check {config}, then learn a policy:\n\n    drcrm learn {words}"
     print(advice, file=sys.stderr if is_printed else sys.stdout)
 
 
-def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table as floats, times and texts, and pairs of texts that were read as 1 and 0.
+def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Return a table as floats, times and texts, pairs of texts that were read as 1 and 0, and what is left out.
 
     Columns of lists or maps are left out.
     """
-    typed = {
-        name: _typed_column(column)
+    nested = [
+        str(name)
         for name, column in frame.items()
-        if not column.map(lambda value: isinstance(value, list | dict | np.ndarray)).any()
-    }
+        if column.map(lambda value: isinstance(value, list | dict | np.ndarray)).any()
+    ]
+    typed = {name: _typed_column(column) for name, column in frame.drop(columns=nested).items()}
     table = pd.DataFrame({name: column for name, (column, _) in typed.items()})
-    return table, sorted({pair for _, pair in typed.values()} - {""})
+    return table, sorted({pair for _, pair in typed.values()} - {""}), nested
 
 
 def _typed_column(column: pd.Series) -> tuple[pd.Series, str]:
@@ -250,7 +255,7 @@ def _candidates(key: str, free: pd.DataFrame) -> list[str]:
     listed = named or [(key, column) for _, column in free.items() if _fits(column, key)][:10]
     lines = [
         f"# {key}: not certain, "
-        + ("check these columns." if named else f"no column has {values}, with a name such as {words}."),
+        + ("check these columns." if named else f"no column has both {values} and a name such as {words}."),
         *(["# Remove the # in front of the right line, and its column from the features:"] if listed else []),
     ]
     for name, column in listed:
