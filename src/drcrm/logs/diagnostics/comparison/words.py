@@ -49,7 +49,7 @@ WRITTEN = {  # with blocks, by the mapping's ``deploy``
     "mixture": " The policy in the file is the mixture of these policies that the bound is about: it draws one of them "
     "for each decision.",
 }
-OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
+OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself. "
 ESTIMATED = "the estimated propensities are right"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 
@@ -94,7 +94,7 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
         sentence, cautions = sentence + describe_breakeven(evidence.sensitivity) + missing, [*cautions, *of_missing]
     if verdict.is_own_log:
         changes = [*OTHER_LOGGER, *(changes if verdict.name != NOT_SHOWN else [])]
-        cautions, step = [OWN_LOG, *cautions], OTHER_LOGGER[0]
+        sentence, step = OWN_LOG + sentence, OTHER_LOGGER[0]
     return Statement(verdict.name, sentence, changes, [*cautions, *_describe_shift(evidence.radius)], assumption, step)
 
 
@@ -187,7 +187,8 @@ def state_certificates(
         f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
     )
     rails = describe_guardrails(evidence.guardrails, evidence.confidence)
-    return replace(statement, verdict="certified", sentence=bounds + rails + untested(evidence.diagnosis))
+    own = OWN_LOG if verdict.is_own_log else ""
+    return replace(statement, verdict="certified", sentence=own + bounds + rails + untested(evidence.diagnosis))
 
 
 def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
