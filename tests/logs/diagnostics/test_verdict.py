@@ -52,7 +52,7 @@ def test_the_verdict_on_a_correct_log_is_true():
     value, low, high, bound = (f"{number:+.{decimals}f}".replace("-", "−") for number in numbers)
     assert verdict.sentence.startswith(
         f"Compared with the logging policy, the policy changes cost by {value} per row (95 % interval {low} to "
-        f"{high}), and by at most {bound} with 95 % confidence."
+        f"{high}), and by at most {bound} (one-sided) with 95 % confidence."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -241,7 +241,7 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert verdict.sentence.startswith(f"Compared with the logging policy, {amount}")
     assert f", corrected for the choice among 10 candidates), {percent} (+" in verdict.sentence
     assert "), and by at least +" in verdict.sentence
-    assert "with 95 % confidence, adjusted for 10 candidates. It also stays better" in verdict.sentence
+    assert "(one-sided) with 95 % confidence, adjusted for 10 candidates. It also stays better" in verdict.sentence
 
 
 def test_the_change_in_per_cent_has_the_error_of_a_ratio():

@@ -232,7 +232,7 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
     if comparison.settings.blocks is not None:
         return _claim_in_blocks(evidence, bound, side, is_better) + describe_week(evidence)
     limit = f"{side} {comparison.format(units.sign * bound)}"
-    claim = f"{describe_change(evidence)}, and by {limit} {_confidence(comparison)}."
+    claim = f"{describe_change(evidence)}, and by {limit} (one-sided) {_confidence(comparison)}."
     return claim + describe_week(evidence)
 
 
