@@ -1,7 +1,7 @@
 """The choice among candidates with a guardrail: its bound is adjusted for candidates that differ in its outcome."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.logging_policy import SupportedModel
+from drcrm.logs.batches import LogDescription
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
-from drcrm.logs.decisions.judgement import guarded_outcomes
+from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
-from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import class_for
 from drcrm.selection.candidates import Candidate, Learned
@@ -32,7 +32,9 @@ def draw_log(rng: np.random.Generator, rows: int) -> BanditLog:
     sales = (action > 0) + 0.05 * rng.normal(size=rows)
     returned = (rng.random((rows, 1)) < 0.3).astype(float)
     log = BanditLog(X, action, np.full(rows, 1 / ACTIONS), -sales, n_actions=ACTIONS)
-    return log.replace(rows=Table(rows, {"guardrails": returned}))
+    mapping = as_mapping({"guardrails": RAIL, "least_propensity": 0.1})
+    description = LogDescription(format="csv", mapping=mapping, kind="single", encoder=None)
+    return log.replace(rows=Table(rows, {"guardrails": returned}), description=description)
 
 
 def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
@@ -49,8 +51,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
         [Candidate(make_policy(coef, None)) for coef in coefs], HeldoutScores(log, None, model)
     )
     learned = Learned(candidates, {}, 0, [], coefs[0], None, model, None, differences)
-    mapping = as_mapping({"guardrails": RAIL, "least_propensity": 0.1})
-    opened = SimpleNamespace(evaluated=log, units=None, reference=Reference(), mapping=mapping)
+    opened = OpenedLog(Path(), "", log.n_contexts, log, None)
     selection = choose_candidate(opened, [as_algorithm("kl_dro_dr")], [learned])
     settings = ComparisonSettings(
         ESTIMATE,
@@ -61,7 +62,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     )
     best = selection.best
     comparison = compare_with_logging(best.policy, log, settings, cost_model=model)
-    [rail] = guarded_outcomes(opened, ESTIMATE).with_support(model).judge(best.policy, settings)
+    [rail] = opened.guarded_outcomes(ESTIMATE).with_support(model).judge(best.policy, settings)
     return selection, comparison.certificate.bound < 0 and rail.status == "holds"
 
 

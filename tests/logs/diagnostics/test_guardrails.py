@@ -7,12 +7,14 @@ import pytest
 from bets import bound_by_loops
 
 from drcrm import BanditLog
+from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logging_policy import SupportedModel
+from drcrm.logs.batches import LogDescription
 from drcrm.logs.diagnostics.comparison.advice import advise_guardrail
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
@@ -20,6 +22,7 @@ from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_guardrails
 from drcrm.mapping.entries import Guardrail
+from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.tabular import policy_for_log
 
 COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)
@@ -38,9 +41,19 @@ def draw(n: int = 800, seed: int = 0) -> tuple[BanditLog, np.ndarray, np.ndarray
     return log, costs, np.column_stack([np.full(n, 0.4), np.full(n, 0.6)])
 
 
+def guard(rails: list[Guardrail], log: BanditLog, costs: np.ndarray, estimate: str, **known) -> GuardedOutcomes:
+    """Return the outcomes of guardrails with costs (n, g)."""
+    columns = Table(len(log.Y)) if log.rows is None else log.rows
+    description = LogDescription(
+        format="csv", mapping=replace(as_mapping({}), guardrails=tuple(rails)), kind="single", encoder=None
+    )
+    log = log.replace(rows=columns.assign(guardrails=costs), description=description)
+    return GuardedOutcomes.of(log, estimate, **known)
+
+
 def judged(guardrail: Guardrail, column: int, estimate: str = "dr", groups=None, **settings):
     log, costs, policy = draw()
-    outcomes = GuardedOutcomes.of([guardrail], log.with_groups(groups), costs[:, [column]], estimate)
+    outcomes = guard([guardrail], log.with_groups(groups), costs[:, [column]], estimate)
     return outcomes.judge(policy, ComparisonSettings(**settings))[0]
 
 
@@ -73,7 +86,7 @@ def test_with_a_baseline_the_difference_and_the_margin_are_relative_to_it(share)
     log, costs, policy = draw()
     rail = replace(COST, margin=share, is_relative=True) if share else COST
     part, old = log.with_cost(costs[:, 0]), policy[:, ::-1]
-    [result] = GuardedOutcomes.of([rail], log, costs[:, [0]], "ips", reference=Reference(policy=old)).judge(
+    [result] = guard([rail], log, costs[:, [0]], "ips", reference=Reference(policy=old)).judge(
         policy, ComparisonSettings()
     )
     weight, of_old = (known[np.arange(800), log.Y] / log.propensity for known in (policy, old))
@@ -117,12 +130,12 @@ def test_a_factor_of_zero_leaves_the_cost_itself():
 
 def test_an_outcome_that_cannot_be_decided_is_named():
     log, costs, policy = draw()
-    never = GuardedOutcomes.of([COST], log, 0 * costs[:, :1], "dr").judge(policy, ComparisonSettings())
-    negative = GuardedOutcomes.of([REWARD], log, -costs[:, 1:], "dr").judge(policy, ComparisonSettings())
+    never = guard([COST], log, 0 * costs[:, :1], "dr").judge(policy, ComparisonSettings())
+    negative = guard([REWARD], log, -costs[:, 1:], "dr").judge(policy, ComparisonSettings())
     for [rail], reason in ((never, "every logged cost is 0"), (negative, "which must be above 0")):
         assert rail.status == "not shown"
         assert reason in rail.refusal
-        assert decide([], BETTER, [rail]).name == "not shown"
+        assert decide([], replace(BETTER, guardrails=[rail])).name == "not shown"
         assert f"the guardrail {rail.guardrail.name} cannot be decided: " in describe_guardrails([rail], 0.95)
     assert np.isnan(negative[0].margin)
     advice = "Write the margin of money in units of revenue, not in per cent."
@@ -140,10 +153,10 @@ def test_a_better_estimate_is_not_said_to_be_beyond_a_margin():
 def test_better_needs_all_guardrails():
     rails = [judged(COST, 0), judged(REWARD, 1)]
     assert [rail.status for rail in rails] == ["holds", "holds"]
-    assert decide([], BETTER, rails).name == "better"
+    assert decide([], replace(BETTER, guardrails=rails)).name == "better"
     assert describe_guardrails(rails, 0.95) == " Guardrails that hold: unsubscribed, money."
     broken = judged(replace(COST, margin=-1.0), 0)
-    refused = decide([], BETTER, [broken, rails[1]])
+    refused = decide([], replace(BETTER, guardrails=[broken, rails[1]]))
     assert (refused.name, refused.shown, refused.unmet) == ("not shown", "better", (broken,))
     sentence = describe_guardrails([broken, rails[1]], 0.95)
     assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in sentence
@@ -152,14 +165,14 @@ def test_better_needs_all_guardrails():
 
 def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
     log, costs, policy = draw()
-    outcomes, settings = GuardedOutcomes.of([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
+    outcomes, settings = guard([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
     [first, second] = [rail.difference for rail in outcomes.judge(policy, settings)]
     bound = outcomes.judge(policy, settings)[0].bound
     for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
         rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
         assert GuardedOutcomes(rails, outcomes.evaluations, "dr").rate(policy, settings) == expected
     assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
-    assert GuardedOutcomes.of([], log, None, "dr").rate(policy, settings) == 2
+    assert guard([], log, costs[:, :0], "dr").rate(policy, settings) == 2
 
 
 def test_actions_without_support_are_charged_the_largest_cost():
@@ -173,7 +186,7 @@ def test_actions_without_support_are_charged_the_largest_cost():
     logging = policy_for_log(np.column_stack([1 - p, p]), log)
     model = SupportedModel.of(CostModel().fit(log), log, logging, 0.05)
     policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
-    outcomes = GuardedOutcomes.of([COST], log, costs[:, None], "dr")
+    outcomes = guard([COST], log, costs[:, None], "dr")
     settings = ComparisonSettings()
     [plain], [charged] = (part.judge(policy, settings) for part in (outcomes, outcomes.with_support(model)))
     missing = 0.2 * (p == 0).mean()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from drcrm.errors import InputError
 from drcrm.files import write_text
 from drcrm.logs.diagnostics.check import to_json
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.report.page import page
@@ -27,9 +25,7 @@ class Answer:
     content : dict
         The values of :meth:`as_dict`, in costs. Its keys are those of ``drcrm certify --json``.
     verdict : Verdict or None
-        The verdict by name and reason; None if only the log was checked.
-    guardrails : sequence of JudgedGuardrail
-        What the log shows of each guardrail.
+        The verdict by name and reason, with the guardrails; None if only the log was checked.
     is_trusted : bool
         Whether the propensities were logged, or the mapping trusts their estimates.
     policy, candidate : StoredPolicy or None
@@ -38,7 +34,6 @@ class Answer:
 
     content: dict[str, Any]
     verdict: Verdict | None = None
-    guardrails: Sequence[JudgedGuardrail] = ()
     is_trusted: bool = True
     policy: StoredPolicy | None = None
     candidate: StoredPolicy | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,12 @@ from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.row_blocks import RowBlocks, restrict_policy
 from drcrm.logs.block_policies import learn_policies
-from drcrm.logs.decisions.judgement import EvaluatedPolicy, guarded_outcomes
+from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows.recognition import RecognisedRows
-from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
@@ -141,9 +139,8 @@ def fit_candidates(
     train: Any = opened.train
     is_halved = is_expensive(train)
     if is_halved:
-        guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
         bound = COST_BOUND if opened.reference.is_baseline else IMPROVEMENT
-        algorithms = halve_algorithms(train, algorithms, report, guard, bound)
+        algorithms = halve_algorithms(train, algorithms, report, _guard, bound)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
@@ -207,7 +204,7 @@ def choose_candidate(
     joined = PairedDifferences.join([learned.differences for learned in results])
     number = effective_number(joined.valid, joined.count, confidence)
     choices = number.at(confidence)
-    outcomes = guarded_outcomes(opened, ESTIMATE)
+    outcomes = opened.guarded_outcomes(ESTIMATE)
     guarded = [outcomes.with_support(learned.cost_model) for learned in results]
     policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
     of_guardrails = effective_numbers(guarded, policies, confidence)
@@ -247,13 +244,13 @@ def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     return replace(learned, differences=replace(differences, **moved))
 
 
-def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearPolicy], bool]:
+def _guard(log: BanditLog) -> Callable[[LinearPolicy], bool]:
     """Return a test of policies: whether an estimate on the rows of a log is beyond a guardrail's margin.
 
     The estimate "snips" needs no cost models of the outcomes, which are expensive with many actions.
     """
     settings = ComparisonSettings("snips")
-    outcomes = GuardedOutcomes.of(guardrails, log, log.column("guardrails"), "snips")
+    outcomes = GuardedOutcomes.of(log, "snips")
     return lambda policy: outcomes.rate(policy, settings) == 0
 
 

@@ -19,7 +19,7 @@ from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
 from drcrm.logs.diagnostics.check import to_json
-from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
@@ -131,7 +131,7 @@ class Judgement:
             "breakeven_shift": self.breakeven_shift,
             "next_step": self.statement.next_step,
             "gain": evidence.as_dict(),
-            "guardrails": [guardrail.as_dict() for guardrail in evidence.guardrails],
+            "guardrails": [guardrail.as_dict() for guardrail in self.verdict.guardrails],
             "reference": settings.reference.name,
         }
         if settings.blocks is not None:
@@ -147,7 +147,7 @@ class Judgement:
             common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
         content = build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
         is_trusted = not self.statement.assumption or opened.mapping.trusts_propensities
-        return Answer(content, self.verdict, evidence.guardrails, is_trusted)
+        return Answer(content, self.verdict, is_trusted)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
@@ -207,14 +207,13 @@ def judge(
     if settings.blocks is not None:  # the guardrails are about the same mixture
         settings = replace(settings, blocks=replace(settings.blocks, weights=comparison.block_weights))
     if watched is None:
-        outcomes = guarded_outcomes(opened, comparison.difference.estimate)
-        rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
-        evidence = replace(evidence, guardrails=rails)
+        outcomes = opened.guarded_outcomes(comparison.difference.estimate)
+        bounds = replace(bounds, guardrails=outcomes.with_support(best.cost_model).judge(best.policy, settings))
     comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
     is_judged = best.may_have_logged and not opened.reference.is_baseline
     is_judged = is_judged and _has_logged(evidence.comparison.difference, log)
     reference = replace(settings.reference, is_judged=is_judged)
-    verdict = decide(diagnosis.diagnostics, bounds, evidence.guardrails, reference)
+    verdict = decide(diagnosis.diagnostics, bounds, reference)
     breakeven = None
     if watching is None:
         evidence = replace(evidence, sensitivity=_sensitivity(evidence, verdict.is_better))
@@ -267,19 +266,19 @@ def _watch(
     elif opened.policy_change is not None:
         refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
     else:
+        guarded = opened.guarded_outcomes(UNBIASED)
         try:
-            running, [main, *rails] = watch(opened, best.policy, watching)
+            running, [main, *rails] = watch(opened, guarded, best.policy, watching)
         except InputError as error:
             if not is_asymptotic:
                 raise
             refusal, remedies = str(error), LOOK_AGAIN
         else:
             comparison = replace(comparison, **main.estimates)
-            judged = guarded_outcomes(opened, UNBIASED).judge(best.policy, settings)
-            guardrails = [_with_bounds(rail, outcome) for rail, outcome in zip(judged, rails, strict=True)]
-            evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
+            judged = [*map(_with_bounds, guarded.judge(best.policy, settings), rails)]
+            evidence = replace(evidence, comparison=comparison, running=running)
             ends = running["difference_lower"], running["difference_bound"]
-            return evidence, Bounds(*ends, needs_overlap=is_asymptotic), main
+            return evidence, Bounds(*ends, needs_overlap=is_asymptotic, guardrails=judged), main
     main = estimate_watched(opened, best.policy, watching)
     refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
     comparison = replace(comparison, **refused, **main.estimates, refusal=refusal)
@@ -296,12 +295,6 @@ def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardr
     refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
     bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
     return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
-
-
-def guarded_outcomes(opened: OpenedLog, estimate: str) -> GuardedOutcomes:
-    """Return the outcomes of the guardrails on the rows that evaluate policies."""
-    costs = opened.evaluated.column("guardrails")
-    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, opened.reference)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:

@@ -206,7 +206,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
         return judgement
     estimated = "policy" if opened.policy_change is None else "policies"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
-    within = " within all guardrails" if judgement.evidence.guardrails else ""
+    within = " within all guardrails" if judgement.verdict.guardrails else ""
     subject, tested = "No candidate was", f"the {rows} held-out rows"
     if selection.blocks is not None:
         subject, tested = f"{capitalize(WAY_OF_LEARNING)} was not", f"the {rows} rows of {BLOCKS_TESTED} blocks"

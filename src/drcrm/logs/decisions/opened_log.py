@@ -26,6 +26,7 @@ from drcrm.logs.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
+from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, require_ranges
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
 from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
@@ -134,6 +135,10 @@ class OpenedLog:
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
         return self.evaluated.description.mapping
+
+    def guarded_outcomes(self, estimate: str) -> GuardedOutcomes:
+        """Return the outcomes of the guardrails on the rows that evaluate policies."""
+        return GuardedOutcomes.of(self.evaluated, estimate, self.reference)
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
@@ -328,11 +333,4 @@ def _require_range(log: BanditLog) -> None:
         bad = log.propensity < least * (1 - ROUNDING)
         expected = f"at least least_propensity, {least:g}"
         reject_values(bad, log.propensity, mapping.label_of("propensity"), expected, log.column("number"))
-    for number, guardrail in enumerate(mapping.guardrails):
-        outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, number]) + 0.0
-        low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
-        if not low <= outcome.min() <= outcome.max() <= high:
-            raise InputError(
-                f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
-                f"{outcome.min():g} to {outcome.max():g}"
-            )
+    require_ranges(log)

@@ -51,8 +51,7 @@ def exit_status(answer: Answer, requirement: str | None) -> int:
     guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
     """
     verdict: Any = answer.verdict
-    name, rails = verdict.name, answer.guardrails if verdict.name == "not shown" else ()
-    violated = [rail.guardrail.name for rail in rails if rail.status == "violated"]
+    name, violated = verdict.name, verdict.violated
     passing = {"better": ("better",) if answer.is_trusted else (), "not-worse": ("better", "not shown")}
     if requirement is None or (name in passing[requirement] and not violated):
         return 0

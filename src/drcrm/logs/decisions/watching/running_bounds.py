@@ -17,6 +17,7 @@ from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.looks import Growth, RunningBets, RunningCertificates
+from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_columns import infer_cost_range
@@ -95,7 +96,9 @@ class WatchedOutcome:
         return {name: getattr(self, name) for name in ("difference", "reference", "relative_error")}
 
 
-def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, Any], list[WatchedOutcome]]:
+def watch(
+    opened: OpenedLog, guarded: GuardedOutcomes, policy: Any, settings: Watch
+) -> tuple[dict[str, Any], list[WatchedOutcome]]:
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
@@ -108,6 +111,8 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     ----------
     opened : OpenedLog
         Rows that did not train the policy.
+    guarded : GuardedOutcomes
+        The outcomes of the guardrails in these rows.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
     settings : Watch
 
@@ -144,10 +149,9 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     bound, difference_bound = cost.final, difference.final
     bounds = main.bound_below(policy, units, settings, reference), difference_bound
     firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
-    for number, guardrail in enumerate(opened.mapping.guardrails):
+    for guardrail, evaluation in guarded:
         needed = f"range in the {guardrail.label.rstrip(',')}"
-        part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
-        outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
+        outcome = _Outcome(evaluation.log, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
         excess_over = replace(reference, factor=guardrail.baseline_factor)
         arguments = policy, units, replace(settings, cost_model=None), excess_over
         excess = outcome.run(*arguments)

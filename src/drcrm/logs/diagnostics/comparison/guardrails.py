@@ -14,7 +14,7 @@ trusted for the same actions as the cost model of the main outcome; others have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,33 +105,24 @@ class GuardedOutcomes:
     estimate: str
 
     @classmethod
-    def of(
-        cls,
-        guardrails: Sequence[Guardrail],
-        log: BanditLog,
-        costs: np.ndarray | None,
-        estimate: str,
-        reference: Reference | None = None,
-    ) -> GuardedOutcomes:
-        """Return the outcomes of a log.
+    def of(cls, log: BanditLog, estimate: str, reference: Reference | None = None) -> GuardedOutcomes:
+        """Return the outcomes of the guardrails in the mapping of a log.
 
         Parameters
         ----------
-        guardrails : sequence of Guardrail
         log : BanditLog
             Rows that did not train the policies.
-        costs : array (n, g)
-            Costs of the guardrails in these rows; None without guardrails.
         estimate : "dr", "snips" or "ips"
             The estimate of the verdict.
         reference : Reference, optional
             What policies are compared with; by default the logging policy.
         """
-        columns = [] if costs is None else [np.array(column) for column in costs.T]
-        logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
-        make = (reference or Reference()).evaluation
-        evaluations = [make(log.propensity, part).by(estimate) for part in logs]
-        return cls(guardrails, evaluations, estimate)
+        guardrails, make = log.description.mapping.guardrails, (reference or Reference()).evaluation
+        logs = [_with_outcome(log, place) for place in range(len(guardrails))]
+        return cls(guardrails, [make(log.propensity, part).by(estimate) for part in logs], estimate)
+
+    def __iter__(self) -> Iterator[tuple[Guardrail, Evaluation]]:
+        return zip(self.guardrails, self.evaluations, strict=True)
 
     def with_support(self, model: Any) -> GuardedOutcomes:
         """Return the outcomes with cost models that obey the support rule of ``model``, a cost model of a policy."""
@@ -156,10 +147,7 @@ class GuardedOutcomes:
     def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
         settings = replace(settings, estimate=self.estimate)
-        return [
-            _judge(guardrail, evaluation, policy, settings)
-            for guardrail, evaluation in zip(self.guardrails, self.evaluations, strict=True)
-        ]
+        return [_judge(guardrail, evaluation, policy, settings) for guardrail, evaluation in self]
 
 
 def effective_numbers(
@@ -170,19 +158,31 @@ def effective_numbers(
     ``outcomes`` has the outcomes with the cost models of each algorithm, and ``policies`` the algorithm's candidates.
     """
     numbers = {}
-    for number, guardrail in enumerate(outcomes[0].guardrails):
+    for number, (guardrail, evaluation) in enumerate(outcomes[0]):
         parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
-        [count] = unit_values(outcomes[0].evaluations[number].log)
+        [count] = unit_values(evaluation.log)
         numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
     return numbers
 
 
-def _with_outcome(log: BanditLog, cost: np.ndarray, place: int) -> BanditLog:
-    """Return the log with the costs of a guardrail, and their forecasts, which are at ``place`` in the log's."""
-    log, forecasts = log.with_cost(cost), log.column(FORECASTS)
+def require_ranges(log: BanditLog) -> None:
+    """Raise InputError if the outcome of a guardrail is outside of its range."""
+    for place, guardrail in enumerate(log.description.mapping.guardrails):
+        outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, place]) + 0.0
+        low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
+        if not low <= outcome.min() <= outcome.max() <= high:
+            raise InputError(
+                f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
+                f"{outcome.min():g} to {outcome.max():g}"
+            )
+
+
+def _with_outcome(log: BanditLog, place: int) -> BanditLog:
+    """Return the log with the costs of a guardrail, and their forecasts, which come after those of the main outcome."""
+    log, forecasts = log.with_cost(np.array(log.column("guardrails")[:, place])), log.column(FORECASTS)
     if forecasts is None or log.rows is None:
         return log
-    return log.replace(rows=log.rows.assign(**{FORECASTS: forecasts[:, [place]]}))
+    return log.replace(rows=log.rows.assign(**{FORECASTS: forecasts[:, [place + 1]]}))
 
 
 def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: ComparisonSettings) -> JudgedGuardrail:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class Bounds:
         Whether the bounds need overlap; False if they charge actions that the log lacks.
     has_every_action : bool
         Whether the logging policy is known to take every action in every context.
+    guardrails : sequence of JudgedGuardrail
+        What the bounds on other outcomes show.
     """
 
     lower: float = -np.inf
@@ -52,6 +55,7 @@ class Bounds:
     refusal: str | None = None
     needs_overlap: bool = True
     has_every_action: bool = False
+    guardrails: Sequence[JudgedGuardrail] = ()
 
     @classmethod
     def of(cls, comparison: Comparison) -> Bounds:
@@ -76,8 +80,8 @@ class Verdict:
         Why there are no bounds.
     shown : str
         What the bounds show about the policy: "better", "worse" or "not shown".
-    unmet : tuple of JudgedGuardrail
-        The guardrails that are not shown to hold, if only they prevent *better*.
+    guardrails : sequence of JudgedGuardrail
+        What the log shows of each guardrail.
     is_own_log : bool
         Whether the policy logged the rows, so that it is compared with itself.
     """
@@ -86,13 +90,23 @@ class Verdict:
     failed: tuple[Check, ...] = ()
     refusal: str | None = None
     shown: str = NOT_SHOWN
-    unmet: tuple[JudgedGuardrail, ...] = ()
+    guardrails: Sequence[JudgedGuardrail] = ()
     is_own_log: bool = False
 
     @property
     def is_better(self) -> bool:
         """Whether the policy is better."""
         return self.name == BETTER
+
+    @property
+    def unmet(self) -> tuple[JudgedGuardrail, ...]:
+        """The guardrails that are not shown to hold, if only they prevent *better*."""
+        return tuple(rail for rail in self.guardrails if rail.status != "holds") if self.shown == BETTER else ()
+
+    @property
+    def violated(self) -> list[str]:
+        """The names of violated guardrails, if the verdict is *not shown*."""
+        return [rail.guardrail.name for rail in self.guardrails if self.name == NOT_SHOWN and rail.status == "violated"]
 
     @property
     def has_bounds(self) -> bool:
@@ -108,7 +122,6 @@ class Evidence:
     ----------
     comparison : Comparison
     diagnosis : Diagnosis
-    guardrails : sequence of JudgedGuardrail
     label : str
         Name of the policy.
     units : Units
@@ -125,7 +138,6 @@ class Evidence:
 
     comparison: Comparison
     diagnosis: Diagnosis
-    guardrails: Sequence[JudgedGuardrail] = ()
     label: str = "the policy"
     units: Units = field(default_factory=Units)
     running: Mapping[str, Any] | None = None
@@ -177,12 +189,7 @@ class Evidence:
         return names | {"per_row": self.gain(), "per_week": week}
 
 
-def decide(
-    checks: Sequence[Check],
-    bounds: Bounds,
-    guardrails: Sequence[JudgedGuardrail] = (),
-    reference: Reference | None = None,
-) -> Verdict:
+def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None = None) -> Verdict:
     """Return the verdict on a policy.
 
     =====================  ==================================================================================
@@ -199,17 +206,18 @@ def decide(
     every action, and only checks in ``IMPRECISE`` fail, more rows would make them pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_judged
+    make = partial(Verdict, guardrails=bounds.guardrails, is_own_log=is_own_log)
     failed = _decisive(checks)
     if not bounds.needs_overlap and all(check.consequence in CHARGED for check in failed):
         failed = ()
     if wrong := tuple(check for check in failed if check.consequence in WRONG_LOG):
-        return Verdict(WRONG, wrong, is_own_log=is_own_log)
+        return make(WRONG, wrong)
     if failed or bounds.refusal is not None:
         is_open = failed and bounds.has_every_action and all(check.consequence in IMPRECISE for check in failed)
-        return Verdict(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal, is_own_log=is_own_log)
+        return make(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal)
     shown = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
-    unmet = tuple(rail for rail in guardrails if rail.status != "holds") if shown == BETTER else ()
-    return Verdict(NOT_SHOWN if unmet or is_own_log else shown, shown=shown, unmet=unmet, is_own_log=is_own_log)
+    verdict = make(shown, shown=shown)
+    return replace(verdict, name=NOT_SHOWN) if verdict.unmet or is_own_log else verdict
 
 
 def _decisive(checks: Sequence[Check]) -> tuple[Check, ...]:

@@ -110,7 +110,7 @@ def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool
     if verdict.shown == WORSE:
         return claim, [], False
     advice = [advise_guardrail(rail) for rail in verdict.unmet]
-    sentence = claim + describe_guardrails(evidence.guardrails, evidence.confidence)
+    sentence = claim + describe_guardrails(verdict.guardrails, evidence.confidence)
     return sentence, [text for text, _ in advice], any(helps for _, helps in advice)
 
 
@@ -186,7 +186,7 @@ def state_certificates(
         f"{change}. The policy's {evidence.quantity} is {policy_bound} per row. Its difference from "
         f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
     )
-    rails = describe_guardrails(evidence.guardrails, evidence.confidence)
+    rails = describe_guardrails(verdict.guardrails, evidence.confidence)
     own = OWN_LOG if verdict.is_own_log else ""
     return replace(statement, verdict="certified", sentence=own + bounds + rails + untested(evidence.diagnosis))
 
