@@ -168,5 +168,9 @@ def test_blocks_are_the_first_section_with_their_dates_or_rows():
         text = text_of({**better(), "blocks": blocks})
         assert "Difference by block better in 1 of 2 blocks Before each block" in text
         assert text.index("Difference by block") < text.index("What would change the verdict")
+        assert "Way of learning: estimated" in text
+        assert "rows of the blocks" in text
+        assert "held-out rows" not in text
+        assert "Learned policy" not in text
         assert words in text
     assert "Difference by block" not in text_of(better())

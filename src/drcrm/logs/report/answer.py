@@ -229,9 +229,18 @@ class Answer:
     @property
     def subject(self) -> str:
         """The noun for the evaluated policy in sentences."""
+        if self.items("blocks"):
+            return "The way of learning"
         if self.keeps_logging_policy:
             return "The best candidate"
         return "The learned policy" if self.raw["command"] == "learn" else "The evaluated policy"
+
+    @property
+    def tested_rows(self) -> str:
+        """The name of the rows that evaluate policies."""
+        if self.items("blocks"):
+            return "rows of the blocks"
+        return "held-out rows" if self.part("log").get("heldout") else "rows"
 
     @cached_property
     def decimals(self) -> int:

@@ -104,11 +104,11 @@ def blocks(answer: Answer) -> Section:
         for block, difference in zip(listed, differences, strict=True)
     ]
     n_better = sum(is_number(block.get("change")) and block["change"] < 0 for block in listed)
-    return (
-        {"table": Table.of(rows, scale=scale), "result": f"better in {n_better} of {len(rows)} blocks"}
-        if rows
-        else None
-    )
+    if not rows:
+        return None
+    mapping = answer.part("made").get("mapping") or {}
+    result = f"better in {n_better} of {len(rows)} blocks"
+    return {"table": Table.of(rows, scale=scale), "result": result, "is_mixture": mapping.get("deploy") == "mixture"}
 
 
 def _describe_ends(first: object, last: object) -> str:

@@ -155,7 +155,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
             interval = f"corrected for the choice among {format_count(answer.raw['choices'])} candidates{method}"
         title = f"{answer.subject.removeprefix('The ').capitalize()}: estimated {unit}"
         size = format_count(candidate.raw.get("effective_size"))
-        n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
+        n_rows, kind = log.get("heldout") or log["rows"], answer.tested_rows
         tiles.append((title, answer.format(candidate.value), interval))
         tiles += [certificate(answer, candidate), ("Effective sample size", size, f"of {format_count(n_rows)} {kind}")]
     return [tile for tile in tiles if tile[1] != DASH]
@@ -184,14 +184,16 @@ def _interval_with_level(answer: Answer, interval: ConfidenceInterval) -> str:
 def provenance(answer: Answer) -> Mapping[str, list[str]]:
     """Return what the report is based on, as a list of texts for each term. Terms without texts are left out."""
     log = answer.part("log")
-    names = log["actions"]
+    names, words = log["actions"], dict(ROW_COUNTS)
+    if answer.items("blocks"):
+        words["heldout"] = "in tested blocks"
     actions = [shorten(name, 24) for name in names[:MAX_ACTIONS]]
     if len(names) > MAX_ACTIONS:
         actions.append(plural(len(names) - MAX_ACTIONS, "other"))
     n_candidates = answer.raw.get("choices")
     terms: dict[str, list] = {
         "Log": [log["name"], log["format"]],
-        "Rows": [f"{format_count(log[key])} {word}" for key, word in ROW_COUNTS.items() if is_number(log.get(key))],
+        "Rows": [f"{format_count(log[key])} {word}" for key, word in words.items() if is_number(log.get(key))],
         "Skipped rows": [f"{format_count(n)}: {clean(why)}" for why, n in log["skipped"].items()],
         "Imputed values": [format_imputed(log["imputed"])],
         "Split": [log.get("split")],

@@ -98,7 +98,7 @@ def candidates(answer: Answer) -> Section:
     return {
         "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
         "result": result if len(answer.candidates) > 1 else "",
-        "is_held_out": bool(answer.part("log").get("heldout")),
+        "rows": "rows of the log" if answer.tested_rows == "rows" else answer.tested_rows,
         "table": Table.of(rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
         "summary": "The best candidate of each algorithm" if is_learned else "Every policy",
