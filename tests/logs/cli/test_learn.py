@@ -13,12 +13,13 @@ from drcrm.certificates import policy_certificate
 from drcrm.cost_models.missing_cells import mark_missing
 from drcrm.data.folds import held_out
 from drcrm.errors import InputError
-from drcrm.logs.decisions.candidates import DEFAULT, WITH_SCORES, read_algorithms
+from drcrm.logs.decisions.candidates import DEFAULT, POLICY_TREE, SINGLE_ACTION, WITH_SCORES, read_algorithms
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.registry.algorithms import Algorithm
 
+SIMPLE = [SINGLE_ACTION, POLICY_TREE]
 FAST = MAPPING | {"algorithm": "cips"}
 
 
@@ -227,12 +228,18 @@ def test_an_unreachable_scheduler_is_one_line(tmp_path, run, monkeypatch):
     assert error.startswith("drcrm learn: --cluster tcp://127.0.0.1:9 does not answer: ")
 
 
-def algorithms_of(algorithm=None, has_scores: bool = False) -> list[Algorithm]:
-    return read_algorithms(as_mapping({"algorithm": algorithm}), has_scores)
+def algorithms_of(algorithm=None, *arguments) -> list[Algorithm]:
+    return read_algorithms(as_mapping({"algorithm": algorithm}), *arguments)
 
 
 def test_default_and_named_algorithms():
-    assert [entry.name for entry in algorithms_of(has_scores=True)] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in algorithms_of(None, [WITH_SCORES])] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in algorithms_of(None, [WITH_SCORES], True)] == SIMPLE
+    assert algorithms_of({"estimator": "PolicyTree", "options": {"depth": 3}}, [], True)[0].depth == 3
+    with pytest.raises(InputError, match="--readable needs policy trees, but the mapping has the algorithm cips"):
+        algorithms_of(["policy_tree", "cips"], [], True)
+    with pytest.raises(InputError, match="depth"):
+        algorithms_of({"estimator": "PolicyTree", "options": {"depth": -1}})
     assert [entry.name for entry in algorithms_of()] == [DEFAULT]
     [entry] = algorithms_of({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
     assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
@@ -257,7 +264,8 @@ def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
     fit = "drcrm.logs.decisions.learning.fit_candidates"
     monkeypatch.setattr(fit, lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
     learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
-    for options, expected in ((), [DEFAULT, WITH_SCORES]), (("--exportable",), [DEFAULT]):
+    shown = ((), [DEFAULT, WITH_SCORES, *SIMPLE]), (("--exportable",), [DEFAULT]), (("--readable",), SIMPLE)
+    for options, expected in shown:
         fitted.clear()
         with pytest.raises(ZeroDivisionError):
             run(*learn, json.dumps({key: MAPPING[key] for key in MAPPING if key != "algorithm"}), *options)

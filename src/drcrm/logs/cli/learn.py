@@ -13,7 +13,8 @@ from drcrm.logs.policy_file import require_replaceable
 from drcrm.progress import show_progress
 
 OPTIONS = (
-    *("seed", "exportable", "cluster", "confidence", "baseline", "sensitivity", "shift", "validation", "deploy"),
+    *("seed", "exportable", "readable", "cluster", "confidence", "baseline", "sensitivity", "shift", "validation"),
+    "deploy",
 )
 
 

@@ -23,6 +23,7 @@ from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.trees.tree_policy import readable_columns
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
@@ -33,30 +34,36 @@ from drcrm.weights import Clipped
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
+SINGLE_ACTION, POLICY_TREE = "single_action", "policy_tree"
 SHIFT_DEFAULT = "shift_snips"
 ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 MAX_CELLS = 5 * 10**7  # contexts times features; boosted trees need them as a dense array, of 0.4 GB
 
 
-def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algorithm]:
+def read_algorithms(mapping: LogMapping, further: Sequence[str] = (), readable: bool = False) -> list[Algorithm]:
     """Return the algorithms that compete, with the share of uniform actions and the shift of a mapping.
 
     With a shift, candidates are compared by their worst case around the environment, the default is shift_snips, and
-    shift_snips learns at the mapping's radius. Otherwise the default is KL-DRO with DR; with
-    ``has_scores``, KL-DRO with DR and learned scores competes too.
+    shift_snips learns at the mapping's radius. Otherwise the default is KL-DRO with DR, and ``further`` compete too. If
+    ``readable``, the default is the best single action and a policy tree.
 
     Raises
     ------
     InputError
-        If a name is unknown or an entry is invalid.
+        If a name is unknown or an entry is invalid, or if an entry must be a tree and is not.
     """
     entries, shift = mapping.algorithm, mapping.shift
     if entries is None:
-        entries = [DEFAULT, *[WITH_SCORES] * has_scores] if shift is None else SHIFT_DEFAULT
+        entries = [DEFAULT, *further] if shift is None else SHIFT_DEFAULT
+        entries = [SINGLE_ACTION, POLICY_TREE] if readable else entries
     algorithms = []
     for entry in entries if isinstance(entries, list) else [entries]:
         algorithm = as_algorithm(entry).with_settings(explore=mapping.explore, shift=shift)
+        if readable and not algorithm.is_tree:
+            raise InputError(
+                f"--readable needs policy trees, but the mapping has the algorithm {algorithm.name}; remove algorithm"
+            )
         is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
         algorithms.append(replace(algorithm, grid=(shift,)) if is_shipped and shift is not None else algorithm)
     return algorithms
@@ -69,19 +76,23 @@ def require_exportable(algorithms: Sequence[Algorithm], mapping: LogMapping) -> 
     if mapping.deploy == MIXTURE:
         raise InputError("--exportable needs deploy: refit, because drcrm export cannot write a mixture of policies")
     for algorithm in algorithms:
-        if not _is_linear(algorithm):
+        if not algorithm.is_linear:
             raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
 
 
-def _is_linear(algorithm: Algorithm) -> bool:
-    """Return whether an algorithm learns linear policies, which ``drcrm export`` can write."""
-    return algorithm.features is None and algorithm.classifier is None
+def further_algorithms(log: BanditLog) -> list[str]:
+    """Return the names of the algorithms that compete by default with KL-DRO.
 
-
-def can_have_scores(log: BanditLog) -> bool:
-    """Return whether learned scores compete by default: for choices, not too many contexts and features."""
-    is_small = log.n_contexts <= MAX_SCORED and np.prod(log.X.shape) <= MAX_CELLS and not is_expensive(log)
-    return bool(log.actions.are_choices and is_small)
+    They are learned scores on choices, if there are not too many contexts and features; and the best single action and
+    a policy tree on one of K actions. None of them competes if evaluations are expensive.
+    """
+    if not log.actions.are_choices or is_expensive(log):
+        return []
+    is_small = log.n_contexts <= MAX_SCORED and np.prod(log.X.shape) <= MAX_CELLS
+    names = [WITH_SCORES] if is_small else []
+    if log.actions.n_classes:
+        names += [SINGLE_ACTION, *[POLICY_TREE] * bool(readable_columns(log))]
+    return names
 
 
 class Selection(NamedTuple):
@@ -145,7 +156,7 @@ def fit_candidates(
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
         report(
-            f"learning: {algorithm.label}{place}" + ("" if _is_linear(algorithm) else "; drcrm export cannot write it")
+            f"learning: {algorithm.label}{place}" + ("" if algorithm.is_linear else "; drcrm export cannot write it")
         )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = algorithm.with_settings(lbfgs=THOROUGH if algorithm.features is None else ROUGH)

@@ -23,8 +23,8 @@ from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.candidates import (
     ESTIMATE,
     Selection,
-    can_have_scores,
     fit_candidates,
+    further_algorithms,
     learn_blocks,
     read_algorithms,
     require_exportable,
@@ -33,6 +33,7 @@ from drcrm.logs.decisions.certification import stay_silent
 from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.readable_policies import compare_with_single_action
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize
@@ -53,6 +54,7 @@ def learn(
     candidate: str | Path | None = None,
     seed: int = 0,
     exportable: bool = False,
+    readable: bool = False,
     cluster: str | None = None,
     confidence: float = 0.95,
     baseline: str | Path | None = None,
@@ -86,6 +88,8 @@ def learn(
         Seed of the split into training and held-out rows.
     exportable : bool
         Whether to fit only linear policies, which ``drcrm export`` can write.
+    readable : bool
+        Whether only policy trees and single actions compete, so that people can read the policy.
     cluster : str, optional
         Address of a Dask scheduler, "tcp://HOST:PORT".
     confidence : float
@@ -119,7 +123,7 @@ def learn(
         require_replaceable(files.candidate, "--best")
     mapping = question.mapping(mapping).with_validation(validation, deploy)
     has_blocks = mapping.validation == BLOCKS
-    algorithms = read_algorithms(mapping)  # report its errors before the log is read
+    algorithms = read_algorithms(mapping, readable=readable)  # report its errors before the log is read
     if exportable:
         require_exportable(algorithms, mapping)
     with (
@@ -135,7 +139,7 @@ def learn(
         opened = opened.mark_missing()
         _require_several_actions(opened)
         taught = opened.evaluated if has_blocks else opened.train
-        algorithms = read_algorithms(mapping, can_have_scores(taught) and not exportable)
+        algorithms = read_algorithms(mapping, [] if exportable else further_algorithms(taught), readable)
         if has_blocks:
             opened, selection = learn_blocks(opened, algorithms, tell, seed)
         else:
@@ -235,6 +239,8 @@ def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
     if files.candidate is not None and not is_better:
         advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
         answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
+    if opened.evaluated.actions.n_classes:
+        answer["single_action"] = compare_with_single_action(judgement, selection.policies)
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
         policy = _policy_to_write(judgement, selection, is_better)

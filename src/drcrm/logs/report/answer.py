@@ -318,6 +318,26 @@ class Answer:
             f"{rows} rows, {least if is_number(size) and size >= 1 else unseen}."
         )
 
+    @property
+    def single_action(self) -> str:
+        """Sentences on the difference from the best single action; empty if the command gives none."""
+        part = self.part("single_action")
+        if not part:
+            return ""
+        name = shorten(part["action"])
+        if "corrected" not in part:
+            return f"{self.subject} takes a single action for everybody, {name}."
+        change, n_candidates = self.units.interval(part["corrected"]), self.raw.get("choices")
+        choice = f", corrected for the choice among {format_count(n_candidates)} candidates" if n_candidates else ""
+        interval = f" ({self.confidence} interval {self.format_interval(change, '', sign=True)}{choice})"
+        is_shown = change.is_bounded and (change.low > 0 if self.units.is_reward else change.high < 0)
+        advice = "" if is_shown else " So one action for everybody may be as good."
+        return (
+            f"Compared with the best single action for everybody, {name}, {self.subject[0].lower()}{self.subject[1:]} "
+            f"changes {self.units.name} by {self.format(change.value, sign=True)} per row"
+            f"{interval if change.is_bounded else ''}.{advice}"
+        )
+
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""
         return [clean(note) for note in self.part("verdict").get(key, ())]

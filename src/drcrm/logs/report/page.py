@@ -59,6 +59,7 @@ def page(answer: Mapping) -> str:
             tiles=tiles(view),
             changes=view.notes("changes"),
             cautions=view.notes("cautions"),
+            single_action=view.single_action,
             exploration=view.exploration,
             reference=view.reference,
             blocks=outcome_sections.blocks(view),

@@ -41,6 +41,7 @@ def text(answer: Mapping) -> str:
         candidate_lines(view),
         guardrail_lines(view),
         check_lines(view),
+        wrap(view.single_action),
         wrap(view.exploration),
         wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
         note_lines("What would change the verdict:", view.notes("changes")),

@@ -92,6 +92,10 @@ BASELINE: Option = (
         "help": "compare with this policy, npz from learn, instead of the logging policy",
     },
 )
+READABLE: Option = (
+    "--readable",
+    {"action": "store_true", "help": "consider only policy trees and single actions, which people can read"},
+)
 FAIL_UNLESS: Option = (
     "--fail-unless",
     {

@@ -1,0 +1,92 @@
+"""Policy trees as candidates of learn: logs whose best rule is a known tree, logs without effects, and policy files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm import certify, learn, load_policy
+from drcrm.errors import InputError
+from drcrm.policies.trees.tree_policy import tree_of
+
+MAPPING = {
+    "action": "item",
+    "propensity": "p",
+    "reward": "click",
+    "features": {"numeric": ["age"], "categorical": ["city"]},
+    "algorithm": "policy_tree",
+}
+
+
+def log_of(n: int, effect: float = 0.5, seed: int = 0) -> pd.DataFrame:
+    """Return a log of uniform actions: offer b is better in Bern for people of at most 40 years, and else offer a."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(18, 70, n), "city": rng.choice(["Bern", "Genf", "Basel"], n)})
+    frame["item"], frame["p"] = rng.choice(["a", "b", "c"], n), 1 / 3
+    best = np.where((frame.city == "Bern") & (frame.age <= 40), "b", "a")
+    return frame.assign(click=1 * (rng.random(n) < 0.2 + effect * (frame.item == best)))
+
+
+@pytest.mark.parametrize("validation", ["holdout", "blocks"])
+def test_learn_finds_the_best_tree_and_shows_it(validation, tmp_path):
+    answer = learn(log_of(3000), MAPPING, validation=validation, output=tmp_path / "policy.npz")
+    assert answer.is_better
+    policy, content = load_policy(tmp_path / "policy.npz"), answer.content
+    text = tree_of(policy.policy).export_text(policy.names)
+    assert ("city in {" in text, "age ≤" in text) == (True, True)
+    action, propensity = policy.decide({"age": 20, "city": "Bern"}, 0)
+    assert action == "b"
+    np.testing.assert_allclose(propensity, 0.95 + 0.05 / 3, rtol=1e-12)
+    rows = pd.DataFrame({"age": [20, 60, 60], "city": ["Genf", "Bern", "Basel"]})
+    probability = policy.policy.marginals(policy.encoding.contexts(rows))
+    np.testing.assert_allclose(probability, [[0.95 + 0.05 / 3, 0.05 / 3, 0.05 / 3]] * 3, rtol=1e-12)
+    assert content["single_action"]["action"] == "a"  # b is better in two ninths of the contexts
+    change = content["single_action"]["corrected"]
+    assert change["low"] <= -0.5 * 0.95 * (23 / 52) / 3 <= change["high"] < 0
+    assert "the best single action for everybody, a, " in " ".join(str(answer).split())
+
+
+def test_certify_and_an_unseen_category_or_a_missing_number(tmp_path):
+    learn(log_of(3000), MAPPING, output=tmp_path / "policy.npz")
+    later = log_of(1500, seed=1)
+    answer = certify(tmp_path / "policy.npz", later)
+    assert answer.is_better
+    odd = later.assign(city=later.city.replace("Genf", "Lugano"), age=later.age.astype(float).where(later.age < 60))
+    policy = load_policy(tmp_path / "policy.npz")
+    actions = np.array(policy.names)[policy.policy.greedy(policy.encoding.contexts(odd))]
+    is_plain = ((odd.city != "Lugano") & odd.age.notna()).to_numpy()
+    best = np.where((odd.city == "Bern") & (odd.age <= 40), "b", "a")
+    assert np.mean(actions[is_plain] == best[is_plain]) > 0.95
+    assert set(actions[~is_plain]) <= {"a", "b"}
+
+
+def test_a_log_whose_best_policy_is_one_action_for_everybody():
+    frame = log_of(3000, effect=0.0)
+    frame["click"] = 1 * (np.random.default_rng(5).random(3000) < 0.2 + 0.3 * (frame.item == "c"))
+    answer = learn(frame, MAPPING | {"algorithm": None}, readable=True)
+    assert answer.is_better
+    assert answer.content["single_action"]["action"] == "c"
+    sentence = str(answer)
+    assert "takes a single action for everybody, c." in sentence or "may be as good" in sentence
+
+
+def test_without_columns_that_people_can_read_no_tree_competes():
+    mapping = MAPPING | {"algorithm": None, "features": {}}
+    answer = learn(log_of(1500), mapping)
+    names = [candidate["name"] for candidate in answer.content["candidates"]]
+    assert ("single_action" in names, "policy_tree" in names) == (True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("validation", ["holdout", "blocks"])
+def test_few_logs_without_an_effect_give_a_better_tree(validation):
+    answers = [
+        learn(log_of(400, 0.0, seed), MAPPING | {"algorithm": None}, readable=True, validation=validation)
+        for seed in range(100)
+    ]
+    assert sum(answer.is_better for answer in answers) <= 9  # 95 % of the binomial distribution at level .05
+
+
+def test_trees_need_one_of_k_actions():
+    frame = log_of(60).assign(b=1)
+    with pytest.raises(InputError, match="a policy tree"):
+        learn(frame.assign(c=np.arange(60) % 2), MAPPING | {"action": None, "labels": ["b", "c"]})
