@@ -1,4 +1,4 @@
-"""``drcrm export``: write a linear policy as JSON."""
+"""``drcrm export``: write a policy for other systems."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def run(options: argparse.Namespace) -> None:
     require_separate_outputs(options)
     policy = load_policy(options.policy)
     with prefix_errors(options.policy):
-        content = policy.to_json()
+        content = policy.export(options.format)
     write_text(options.output, content + "\n")

@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.base import Contexts, number_rows
 from drcrm.logs.encoding.hashed_features import HashedEncoding
@@ -27,8 +28,10 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
+from drcrm.logs.serving.tree_export import export_tree, to_python, to_sql
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.trees.tree_policy import tree_of
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
 
@@ -165,6 +168,33 @@ class ServedPolicy:
             If the log was not CSV or Parquet, or the policy has a feature map.
         """
         return json.dumps(export_policy(self._stored), ensure_ascii=False, allow_nan=False)
+
+    def export(self, form: str = "json") -> str:
+        """Return the policy for another system.
+
+        Parameters
+        ----------
+        form : "json", "sql" or "python"
+            A linear policy has only the JSON of :meth:`to_json`. A policy tree has all three: its splits as JSON, a
+            query, or a function without imports.
+
+        Returns
+        -------
+        str
+            JSON, or source text.
+
+        Raises
+        ------
+        InputError
+            If the form cannot express the policy. The message has the reason.
+        """
+        check_choice(("json", "sql", "python"), form, "format")
+        if form == "json" and tree_of(self.policy) is None:
+            return self.to_json()
+        content = export_tree(self._stored)
+        if form == "json":
+            return json.dumps(content, ensure_ascii=False, allow_nan=False)
+        return to_sql(content) if form == "sql" else to_python(content)
 
     def _exploring(self, explore: float) -> LinearPolicy | MixturePolicy:
         """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""

@@ -330,16 +330,24 @@ neither --greedy nor another share by --explore.""",
         ),
     ),
     "export": Command(
-        "write a linear policy as JSON, for other programming languages",
-        """Write a linear policy as JSON, for other programming languages.
+        "write a policy for other systems: JSON, SQL or Python",
+        """Write a linear policy as JSON, or a policy tree as JSON, a SQL query, or a Python function without imports.
 
 Reads   POLICY: the file of a policy that `drcrm learn --exportable` wrote for CSV or Parquet. Without this option,
         learn may choose learned scores, which cannot be exported. Nor can policies on lists of actions.
-Writes  --output: JSON with coefficients, scaling, categories and names of actions. The documentation page "Serving"
-        describes it and has a scorer in JavaScript.""",
+Writes  --output: of a linear policy, JSON with coefficients, scaling, categories and names of actions. Of a tree, its
+        splits, with the probability of each action in SQL and Python. The page "Serving" describes the forms.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
-            ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
+            ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "- is standard output"}),
+            (
+                "--format",
+                {
+                    "choices": ("json", "sql", "python"),
+                    "default": "json",
+                    "help": "json (default), or for policy trees sql or python",
+                },
+            ),
         ),
     ),
     "check": Command(

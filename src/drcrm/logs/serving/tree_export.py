@@ -1,0 +1,190 @@
+"""Policy trees for other systems: as a JSON value, a SQL query, and a Python function without imports.
+
+All three have the same splits. A number goes left if it is at most ``at_most``. A category goes left if it is one of
+``values``. Missing values, and categories that are in neither list, go to the side that the tree chose for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from drcrm.errors import InputError
+from drcrm.logs.encoding.columns import BOOLEAN_TEXTS, DECIMAL, MISSING_TEXTS, boolean_numbers, canonical_text
+from drcrm.logs.encoding.tables import TableEncoding
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.policies.trees.columns import BOOLEAN, CATEGORY
+from drcrm.policies.trees.encoded_columns import EncodedColumn
+from drcrm.policies.trees.tree import ActionTree, Node
+from drcrm.policies.trees.tree_policy import tree_of
+
+LARGEST = sys.float_info.max
+TABLE = "contexts"  # name of the table in the query
+
+
+def export_tree(stored: StoredPolicy) -> dict[str, Any]:
+    """Return the tree of a policy as a JSON value; InputError with the reason if another system cannot use it."""
+    tree, encoding = tree_of(stored.policy), stored.encoding
+    if tree is None:
+        raise InputError("only a policy tree can be exported as SQL or Python; --format json writes linear policies")
+    if not isinstance(encoding, TableEncoding):
+        raise InputError("only a policy on a table can be exported: its log has another format")
+    derived = {name for name in encoding.known if name not in encoding.categorical}
+    for node in tree.root.nodes():
+        if node.children and tree.columns[node.column].name in derived:
+            raise InputError(
+                f"the tree splits by {tree.columns[node.column].name!r}, and other systems read times in other ways: "
+                "write the hour or the weekday to a column of its own, and learn from it"
+            )
+    return {
+        "format": "drcrm-policy-tree",
+        "version": 1,
+        "names": list(encoding.names),
+        "explore": stored.policy.explore,
+        "booleans": {text: int(value) for text, value in boolean_numbers(encoding.booleans).items()},
+        "tree": _as_dict(tree.root, tree),
+    }
+
+
+def _as_dict(node: Node, tree: ActionTree) -> dict[str, Any]:
+    if not node.children:
+        return {"action": node.action}
+    column: Any = tree.columns[node.column]
+    split: dict[str, Any] = {"column": column.name, "kind": column.kind, "missing_left": bool(node.missing_left)}
+    if column.kind == CATEGORY:
+        left = int(min(node.cut, len(column.values) - 1)) + 1
+        split |= {"values": list(column.values[:left]), "others": list(column.values[left:])}
+    else:
+        split["at_most"] = _last_left(column, float(node.cut))
+    left_node, right_node = node.children
+    return split | {"left": _as_dict(left_node, tree), "right": _as_dict(right_node, tree)}
+
+
+def _last_left(column: EncodedColumn, cut: float) -> float:
+    """Return the largest float that the encoding puts left of a cut; rounding makes it differ from the cut."""
+    limit = column.encode(cut)
+    if not cut < LARGEST:
+        return LARGEST
+    low, step = cut, np.spacing(max(abs(cut), abs(column.mean)))
+    while column.encode(low + step) <= limit:
+        low, step = low + step, 2 * step
+    high = low + step
+    while low < (middle := low + (high - low) / 2) < high:
+        low, high = (middle, high) if column.encode(middle) <= limit else (low, middle)
+    return float(low)
+
+
+def probabilities_of(content: dict[str, Any], action: int) -> list[float]:
+    """Return the probabilities of all actions in a leaf with an action."""
+    names, explore = content["names"], content["explore"]
+    return [explore / len(names) + (1 - explore) * (place == action) for place in range(len(names))]
+
+
+def to_sql(content: dict[str, Any]) -> str:
+    """Return a query that adds the best action and the probability of each action to the rows of a table."""
+    names = [_literal(str(name)) for name in content["names"]]
+    best, other = (probabilities_of(content, 0)[place] for place in (0, 1))
+    lines = [
+        "-- The best action of a policy tree, and the probability of each action with its share of exploration.",
+        f"-- Replace {TABLE} by your table. Numbers must be numbers or NULL, categories are compared as texts.",
+        "SELECT decided.*,",
+        *(
+            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {other!r} END AS {_identifier(f'p_{raw}')},"
+            for name, raw in zip(names, content["names"], strict=True)
+        ),
+    ]
+    lines[-1] = lines[-1].removesuffix(",")
+    case = _case(content["tree"], content, names, "    ")
+    return "\n".join(
+        [*lines, "FROM (", f"  SELECT {TABLE}.*,", f"{case} AS best_action", f"  FROM {TABLE}", ") decided"]
+    )
+
+
+def _case(node: dict[str, Any], content: dict[str, Any], names: Sequence[str], pad: str) -> str:
+    """Return the expression of a node; the condition is never true for a missing value, which so takes the ELSE."""
+    if "action" in node:
+        return f"{pad}{names[node['action']]}"
+    column, (first, second) = _identifier(node["column"]), ("left", "right")
+    if node["missing_left"]:
+        first, second = second, first
+    if node["kind"] == CATEGORY:
+        values = [text for value in node["others" if node["missing_left"] else "values"] for text in _spellings(value)]
+        condition = f"CAST({column} AS VARCHAR) IN ({', '.join(map(_literal, values))})" if values else "1 = 0"
+    else:
+        value, limit = _boolean(column, content) if node["kind"] == BOOLEAN else column, f"{node['at_most']:.16e}"
+        condition = f"{value} <= {limit}"
+        if node["missing_left"]:
+            is_number = "" if node["kind"] == BOOLEAN else f" AND {value} <= {LARGEST:.16e}"  # NaN may be the largest
+            condition = f"{value} > {limit}{is_number}"
+    branches = [_case(node[side], content, names, pad + "  ") for side in (first, second)]
+    return f"{pad}CASE WHEN {condition} THEN\n{branches[0]}\n{pad}ELSE\n{branches[1]}\n{pad}END"
+
+
+def _boolean(column: str, content: dict[str, Any]) -> str:
+    """Return 1 or 0 for a column of booleans, of their texts, or of numbers."""
+    text = f"TRIM(CAST({column} AS VARCHAR))"
+    parts = [f"WHEN {text} IN ({', '.join(map(_literal, sorted(MISSING_TEXTS)))}) THEN NULL"]
+    for number in (1, 0):
+        texts = [text for text, value in content["booleans"].items() if value == number]
+        parts.append(f"WHEN LOWER({text}) IN ({', '.join(map(_literal, texts))}) THEN {number}")
+    return f"CASE {' '.join(parts)} ELSE CAST({column} AS DOUBLE PRECISION) END"
+
+
+def _spellings(value: str) -> list[str]:
+    """Return the texts that a database may have for a category: also 3.0 for 3, and True for true."""
+    spellings = [value, *(text for text, canonical in BOOLEAN_TEXTS.items() if canonical == value)]
+    return [*spellings, f"{value}.0"] if canonical_text(f"{value}.0") == value else spellings
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def to_python(content: dict[str, Any]) -> str:
+    """Return the source of a function without imports that returns the probability of each action."""
+    texts = {value for node in _splits(content["tree"]) for value in (*node.get("values", ()), *node.get("others", ()))}
+    numbers = {float(text): text for text in sorted(texts) if DECIMAL.fullmatch(text) or text == _whole(text)}
+    template = resources.files(__package__).joinpath("tree_function.py.txt").read_text("utf-8")
+    constants = {
+        "NAMES": content["names"],
+        "LEAVES": [probabilities_of(content, action) for action in range(len(content["names"]))],
+        "BOOLEANS": content["booleans"],
+        "MISSING": sorted(MISSING_TEXTS),
+        "NUMBERS": numbers,
+        "BOOLEAN_TEXTS": BOOLEAN_TEXTS,
+    }
+    for name, value in constants.items():
+        template = template.replace(f"${name}", repr(value))
+    return template + "\n".join(_branches(content["tree"], "    ")) + "\n"
+
+
+def _splits(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if "action" in node else [node, *_splits(node["left"]), *_splits(node["right"])]
+
+
+def _whole(text: str) -> str:
+    """Return the text of a whole number that floats represent; an empty text otherwise."""
+    digits = text.removeprefix("-")
+    return str(int(text)) if digits.isascii() and digits.isdigit() and len(digits) < 16 else ""
+
+
+def _branches(node: dict[str, Any], pad: str) -> list[str]:
+    """Return the lines of a node."""
+    if "action" in node:
+        return [f"{pad}return dict(zip(names, leaves[{node['action']}]))"]
+    key, is_left = node["column"], node["missing_left"]
+    if node["kind"] == CATEGORY:
+        values, negated = (node["others"], "not ") if is_left else (node["values"], "")
+        lines = [f"{pad}if category(context[{key!r}]) {negated}in {values!r}:"]
+    else:
+        missing = "value is None or" if is_left else "value is not None and"
+        lines = [f"{pad}value = number(context[{key!r}])", f"{pad}if {missing} value <= {node['at_most']!r}:"]
+    return [*lines, *_branches(node["left"], pad + "    "), *_branches(node["right"], pad)]
