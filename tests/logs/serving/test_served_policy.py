@@ -29,6 +29,7 @@ from drcrm.logs.read_log import context_batches
 from drcrm.logs.serving.served_policy import ServedPolicy
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap
+from drcrm.policies.mixture import MixturePolicy
 
 CONTEXT = {"age": 30, "price": 12.5, "city": "Bern", "id": 7, "at": "2024-05-01T13:45", "day": "2024-05-01"}
 pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")
@@ -71,6 +72,13 @@ def test_a_feature_map_uses_one_thread_for_one_context():
         served.decide([CONTEXT, CONTEXT])
         served.decide(CONTEXT)
     assert used[-2:] == [{2}, {1}]
+
+
+def test_a_mixture_decides_for_one_context():
+    stored = STORED["single"]
+    served = ServedPolicy(replace(stored, policy=MixturePolicy([stored.policy, stored.policy], [0.25, 0.75])))
+    action, propensity = served.decide(CONTEXT, random_state=0)
+    assert propensity == pytest.approx(probability_of(served, [CONTEXT], np.array([action]))[0], rel=1e-12)
 
 
 def test_a_learned_policy_decides_for_a_frame_and_for_its_rows(shop):

@@ -146,7 +146,8 @@ class ServedPolicy:
             raise InputError("context has no rows, expected at least one")
         rng = self._generator(random_state)
         if is_single:
-            with _one_thread() if policy.features else nullcontext():
+            has_map = not isinstance(policy, LinearPolicy) or policy.features is not None
+            with _one_thread() if has_map else nullcontext():
                 actions, propensities = policy.draw(self._encode([context]), rng)
             return policy.actions.name_one(actions[0], self.names), float(propensities[0])
         actions, propensities = policy.draw(self._encode(context), rng)
