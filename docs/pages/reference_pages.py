@@ -11,7 +11,9 @@ import yaml
 
 from drcrm.__main__ import main_parser
 
-CONFIG_TABLES = {"A data set": "dataset", "An algorithm": "algorithm", "An experiment": "experiment"}
+CONFIG_TABLES = {"A data set": "dataset", "An algorithm": "algorithm", "An experiment": "experiment"} | {
+    "An evaluation": "evaluation"
+}
 API = {  # heading: module and its names
     "Estimators": (
         "drcrm",
@@ -44,6 +46,11 @@ API = {  # heading: module and its names
         ),
     ),
     "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "make_estimator", "Interval", "policy_support"),
+    "Simulation": (
+        "drcrm.bench.simulate",
+        *("Simulator", "Sample", "TrueCost", "Linear", "Quadratic", "Interaction", "Labelled", "ZhouAtheyWager"),
+        *("KallusMaoWangZhou", "Uniform", "EpsilonGreedy", "Softmax"),
+    ),
     "Cost models": ("drcrm", "CostModel", "RegressorModel", "cross_fit"),
     "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk", "Subgaussian"),
     "Policy trees": ("drcrm", "PolicyTree", "optimal_tree"),

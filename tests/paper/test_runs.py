@@ -10,9 +10,9 @@ from drcrm.paper.runs import (
     fit_parameters,
     home_of,
     mapping_of,
+    options_of_entry,
     provenance_parameters,
     runs_shown,
-    study_options,
     study_runs,
 )
 
@@ -110,7 +110,7 @@ def test_a_mapping_has_the_entries_of_the_configurations_estimators():
 
 def test_a_study_knows_its_algorithms_but_not_their_looks():
     entry = {"estimator": "CIPS", "options": {"estimate": "snips"}}
-    assert study_options(CONFIG, "support") == {"algorithms": {"cips": entry}, "replays": 4}
+    assert options_of_entry(CONFIG, CONFIG["studies"]["support"]) == {"algorithms": {"cips": entry}, "replays": 4}
 
 
 def test_provenance_is_of_the_experiment_with_its_data_sets_and_algorithms():
@@ -121,4 +121,4 @@ def test_provenance_is_of_the_experiment_with_its_data_sets_and_algorithms():
     assert provenance_parameters(CONFIG, "theory") == theory
     study = provenance_parameters(CONFIG, "studies/support")
     assert study["runs"] == {"tiny": tiny}
-    assert study["algorithms"] == study_options(CONFIG, "support")["algorithms"]
+    assert study["algorithms"] == options_of_entry(CONFIG, CONFIG["studies"]["support"])["algorithms"]

@@ -55,12 +55,24 @@ def targets(name):
     return [f"results/{name}/{file}" for file in files]
 
 
+def evaluation_targets(name):
+    """Return the files of an evaluation except the report."""
+    entry = config["evaluations"][name]
+    simulators = [*runs.entries(entry.get("simulators", [])), *entry.get("datasets", [])]
+    figures = expand(
+        "figures/{measure}_{simulator}.{kind}", measure=["rmse", "coverage"], simulator=simulators, kind=FIGURE_KINDS
+    )
+    tables = expand("tables/{measure}.{kind}", measure=["relative", "coverage"], kind=TABLE_KINDS)
+    return [f"results/{name}/{file}" for file in ["metrics.csv", "provenance.json", *tables, *figures]]
+
+
 STUDY_TARGETS = {
     name: [f"results/studies/{name}.csv", f"results/studies/{name}/provenance.json"] for name in config["studies"]
 }
 TARGETS = {
     **STUDY_TARGETS,  # unless an experiment or a log has the name of the study
     **{name: targets(name) for name in config["experiments"]},
+    **{name: evaluation_targets(name) for name in config["evaluations"]},
     **{name: multiext(f"results/{name}/", "policy.npz", "answer.json", "report.html") for name in config["logs"]},
     "theory": [
         "results/theory/provenance.json",

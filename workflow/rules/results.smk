@@ -36,8 +36,8 @@ def recorded_tables(wildcards):
     """Return the tables whose provenance a job records."""
     if wildcards.subject == "theory":
         return expand("results/theory/{lemma}_{dataset}.csv", lemma=LEMMAS, dataset=config["theory"]["datasets"])
-    is_experiment = wildcards.subject in config["experiments"]
-    return f"results/{wildcards.subject}/metrics.csv" if is_experiment else f"results/{wildcards.subject}.csv"
+    is_study = wildcards.subject.startswith("studies/")
+    return f"results/{wildcards.subject}/metrics.csv" if not is_study else f"results/{wildcards.subject}.csv"
 
 
 def words(part=None):

@@ -33,22 +33,23 @@ def code_of_study(wildcards):
     return [code_digest(SOURCE), code_digest(PROJECT / "studies")]
 
 
-def options_of_study(wildcards):
-    """Return the options of a study as JSON."""
-    return json.dumps(runs.study_options(config, wildcards.study))
+def shards_of(entry):
+    """Return the numbers of the shards of a study or an evaluation."""
+    return range(min(SHARDS, entry.get("repetitions", 1)))
 
 
-def repetitions_of(study):
-    """Return the first repetition of each shard of a study, and the end of the last one."""
-    count = config["studies"][study].get("repetitions", 1)
-    return [shard * count // min(SHARDS, count) for shard in range(min(SHARDS, count) + 1)]
+def arguments_of_repetitions(entry, shard, folder):
+    """Return the arguments of a study's command for a shard: repetitions, options, and the folder of the files."""
+    count, shards = entry.get("repetitions", 1), len(shards_of(entry))
+    first, end = (place * count // shards for place in (shard, shard + 1))
+    return [*folder, "--repetitions", first, end, "--options", json.dumps(runs.options_of_entry(config, entry))]
 
 
 def rows_of_study(wildcards):
     """Return the tables of the runs, or of the shards, of a study."""
     folder = f"results/studies/{wildcards.study}"
     if "runs" not in config["studies"][wildcards.study]:
-        return [f"{folder}/shard{shard}.csv" for shard in range(len(repetitions_of(wildcards.study)) - 1)]
+        return [f"{folder}/shard{shard}.csv" for shard in shards_of(config["studies"][wildcards.study])]
     return [f"{folder}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in runs.study_runs(config, wildcards.study)]
 
 
@@ -63,16 +64,15 @@ def arguments_of_run(wildcards, input):
     """Return the arguments of a study's command for one run."""
     folders = ["--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])]
     axes = ["--dataset", wildcards.dataset, "--seed", wildcards.seed]
-    return [*folders, *axes, "--options", options_of_study(wildcards)]
+    options = json.dumps(runs.options_of_entry(config, config["studies"][wildcards.study]))
+    return [*folders, *axes, "--options", options]
 
 
 def arguments_of_shard(wildcards, input):
-    """Return the arguments of a study's command for some repetitions: these, options, and the folder of the files."""
-    first, end = repetitions_of(wildcards.study)[int(wildcards.shard) :][:2]
-    has_datasets = "datasets" in config["studies"][wildcards.study]
-    resources = ["resources"] if has_datasets else [os.path.dirname(name) for name in input[:1]]
-    folder = ["--resources", *resources] if resources else []
-    return [*folder, "--repetitions", first, end, "--options", options_of_study(wildcards)]
+    """Return the arguments of a study's command for some repetitions."""
+    study = config["studies"][wildcards.study]
+    resources = ["resources"] if "datasets" in study else [os.path.dirname(name) for name in input[:1]]
+    return arguments_of_repetitions(study, int(wildcards.shard), ["--resources", *resources] if resources else [])
 
 
 def file_settings(wildcards):

@@ -23,6 +23,7 @@ from drcrm.errors import InputError
 from drcrm.selection.registry.user_classes import make_object
 
 BATCH = 1_000_000  # largest number of probabilities in memory
+MOST_CONTEXTS, MOST_CELLS = 100_000, 50_000_000  # of a Monte Carlo mean, by default
 MEAN_UTILITY = -1.0
 OWN = "own"  # name of a simulator's own logging policy
 POLICIES = {"uniform": "Uniform", "epsilon_greedy": "EpsilonGreedy", "softmax": "Softmax"}
@@ -119,20 +120,23 @@ class Simulator:
         scale = np.asarray(self.noise, dtype=float)
         return mean - (scale[Y] if scale.ndim else scale) * rng.normal(size=len(mean))
 
-    def true_cost(self, policy: PolicyFunction, contexts: int = 100_000, seed: int = 0) -> TrueCost:
+    def true_cost(self, policy: PolicyFunction, contexts: int | None = None, seed: int = 0) -> TrueCost:
         """Return the expected cost of a policy.
 
         Parameters
         ----------
         policy : function
-        contexts : int
-            Number of contexts of a Monte Carlo mean. Simulators with a closed form ignore it.
+        contexts : int, optional
+            Number of contexts of a Monte Carlo mean, by default 100 000, or 5·10⁷/K if this is less. Simulators with a
+            closed form ignore it.
         seed : int
             Seed of these contexts.
         """
         rng, values, size = np.random.default_rng([seed, 1]), np.empty(0), 1000
-        while len(values) < contexts:
-            X, costs, weights = self.population(min(size, contexts - len(values)), rng)
+        end = contexts or MOST_CONTEXTS
+        while len(values) < end:
+            X, costs, weights = self.population(min(size, end - len(values)), rng)
+            end = contexts or min(MOST_CONTEXTS, MOST_CELLS // costs.shape[1])
             mean = (_probabilities(policy, X, self.scores(X, costs)) * costs).sum(axis=1)
             if weights is not None:
                 return TrueCost(float(weights @ mean), 0.0)

@@ -24,7 +24,7 @@ from drcrm.mapping.unique_keys import parse_yaml
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.reports.plan import tell_apart
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
-from drcrm.paper.runs import CLASSIFIERS, all_starts, is_classifier, is_single
+from drcrm.paper.runs import CLASSIFIERS, all_starts, entries, is_classifier, is_single
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
 from drcrm.selection.registry.user_classes import make_object
@@ -83,6 +83,7 @@ def complete(config: Mapping, schema: Path) -> dict:
     """
     merged = {"algorithms": deepcopy(shipped_algorithms())}
     update_config(merged, deepcopy(config))
+    _move_evaluations(merged)
     _add_variants(merged.get("experiments"))
     _parse_text(merged, schema)
     _validate(merged, schema)
@@ -98,6 +99,15 @@ def complete(config: Mapping, schema: Path) -> dict:
             del experiment["ablation"]
         _add_starts(merged["algorithms"], experiment)
     return merged
+
+
+def _move_evaluations(config: dict) -> None:
+    """Move the experiments of the kind ``evaluation`` from ``experiments`` to ``evaluations``, without their kind."""
+    experiments = config.get("experiments")
+    for name, entry in [*experiments.items()] if isinstance(experiments, dict) else []:
+        if isinstance(entry, dict) and entry.get("kind") == "evaluation":
+            del experiments[name]
+            config.setdefault("evaluations", {})[name] = {key: value for key, value in entry.items() if key != "kind"}
 
 
 def _add_variants(experiments: object) -> None:
@@ -176,7 +186,7 @@ def check_target(name: str, config: Mapping) -> None:
 
 def _targets(config: Mapping) -> list[str]:
     """Return the names that ``run`` may have."""
-    return [*config["experiments"], *config["logs"], "theory", "studies"]
+    return [*config["experiments"], *config["evaluations"], *config["logs"], "theory", "studies"]
 
 
 def cross_check(config: Mapping) -> Iterator[str]:
@@ -188,6 +198,8 @@ def cross_check(config: Mapping) -> Iterator[str]:
         yield from _check_files(f"datasets.{name}", dataset)
     for name, experiment in config["experiments"].items():
         yield from _check_experiment(f"experiments.{name}", experiment, config)
+    for name, evaluation in config["evaluations"].items():
+        yield from _check_evaluation(f"evaluations.{name}", evaluation, config)
     for name, log in config["logs"].items():
         yield from _check_log(name, log, config)
     yield from _check_theory(config)
@@ -285,10 +297,34 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
                 yield f"{key}.algorithms: {name!r} needs one action of K, but {dataset!r} has label vectors"
 
 
+def _check_evaluation(key: str, evaluation: Mapping, config: Mapping) -> Iterator[str]:
+    """Yield unknown data sets, and simulators, policies and estimators that cannot be made."""
+    from drcrm.bench.estimators import make_estimator  # imported here: few configurations have evaluations
+    from drcrm.bench.simulate import OWN, make_policy, make_simulator
+
+    datasets = evaluation.get("datasets", [])
+    yield from _unknown(f"{key}.datasets", datasets, config["datasets"], "data set")
+    for name in datasets:
+        if name in config["datasets"] and not is_single(config, name):
+            yield f"{key}.datasets: {name!r} has label vectors, expected one action of K"
+    makers = {
+        "simulators": make_simulator,
+        "logging": make_policy,
+        "policies": make_policy,
+        "estimators": make_estimator,
+    }
+    for part, make in makers.items():
+        for name, value in entries(evaluation.get(part, [])).items():
+            if value not in (OWN, "mips"):  # made for each simulator
+                yield from _faults(f"{key}.{part}.{name}", make, value)
+    if "cost_model" in evaluation:
+        yield from _faults(f"{key}.cost_model", make_object, evaluation["cost_model"], "cost_model", "fit")
+
+
 def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
     """Yield the faults of a log: the name of an experiment, an invalid mapping, unknown or invalid algorithms."""
     key = f"logs.{name}"
-    if name in config["experiments"]:
+    if name in config["experiments"] or name in config["evaluations"]:
         yield f"{key}: an experiment has this name; choose another"
     mapping = {option: value for option, value in entry.items() if option != "path"}
     try:

@@ -294,10 +294,27 @@ def own_files(entry: Mapping) -> list[Path]:
 
     A class is named ``module:Class``, or by a map from this name to parameters.
     """
-    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
-    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
-    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
-    return [file for file in files if file.exists()]
+    return module_files(
+        [entry.get(kind) for kind in ("estimator", "classifier", "competitor")], entry["options"].get("weight")
+    )
+
+
+def module_files(*values: object) -> list[Path]:
+    """Return the files in the working folder of all classes ``module:Class`` that values, keys and items name."""
+    files = []
+    for value in values:
+        if isinstance(value, Mapping):
+            files += module_files(*value, *value.values())
+        elif isinstance(value, list):
+            files += module_files(*value)
+        elif isinstance(value, str) and ":" in value:
+            files.append(Path(*value.split(":")[0].split(".")).with_suffix(".py"))
+    return [file for file in dict.fromkeys(files) if file.exists()]
+
+
+def entries(values: object) -> dict[str, object]:
+    """Return the parts of an evaluation by name, from a map or from a list of names."""
+    return dict(values) if isinstance(values, Mapping) else {name: name for name in values}
 
 
 def mapping_of(config: Mapping, name: str) -> str:
@@ -317,9 +334,9 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
     return {"name": algorithm, **{key: value for key, value in entry.items() if value}}
 
 
-def study_options(config: Mapping, study: str) -> dict[str, object]:
-    """Return the options of a study except its runs, repetitions and files, with the entries of its algorithms."""
-    options = _without(config["studies"][study], "runs", "repetitions", "files", "folder")
+def options_of_entry(config: Mapping, entry: Mapping) -> dict[str, object]:
+    """Return the options of a study or an evaluation that its module reads, with the entries of its algorithms."""
+    options = _without(entry, "runs", "repetitions", "files", "folder")
     if "algorithms" in options:
         options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
     return options
@@ -333,13 +350,14 @@ def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:
     kind, _, study = name.partition("/")
     if study:
         runs = {key: provenance_parameters(config, key) for key in config["studies"][study].get("runs", {})}
-        algorithms = study_options(config, study).get("algorithms", {})
+        algorithms = options_of_entry(config, config["studies"][study]).get("algorithms", {})
         return {"experiment": config["studies"][study], "datasets": {}, "algorithms": algorithms, "runs": runs}
-    experiment = config["theory"] if kind == "theory" else config["experiments"][kind]
-    algorithms = [] if kind == "theory" else all_algorithms(config, kind)
+    is_learning = kind in config["experiments"]
+    experiment = config["theory"] if kind == "theory" else config["experiments" if is_learning else "evaluations"][kind]
+    algorithms = all_algorithms(config, kind) if is_learning else []
     return {
         "experiment": experiment,
-        "datasets": {key: config["datasets"][key] for key in all_datasets(experiment)},
+        "datasets": {key: config["datasets"][key] for key in all_datasets({"datasets": [], **experiment})},
         "algorithms": {key: config["algorithms"][key] for key in algorithms},
     }
 

@@ -1,0 +1,142 @@
+"""Experiments of the kind ``evaluation``: their measures, their configuration, and the study of the page."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from workflows import snakemake
+
+from drcrm.errors import InputError
+from drcrm.paper.config import project_config
+from drcrm.paper.runs import module_files, options_of_entry
+from drcrm.paper.steps import evaluations
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
+OWN = "my_simulator.py", "my_logging.py", "my_estimators.py"
+
+
+@pytest.fixture
+def page_files(tmp_path, monkeypatch):
+    """Write the files of the page into the working folder, and return the folder."""
+    blocks = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+    by_class = {
+        name: next(block for block in blocks if f"class {name}" in block) for name in ("Prices", "Ranks", "Median")
+    }
+    median = "import numpy as np\n\n\n" + by_class.pop("Median").partition("\n\n\n")[0]
+    for name, text in zip(OWN, (*by_class.values(), median), strict=True):
+        assert len(text.splitlines()) <= 25
+        (tmp_path / name).write_text(text)
+    [experiment] = re.findall(r"```yaml\n(experiments:.*?)```", PAGE, re.DOTALL)
+    assert len(experiment.splitlines()) <= 25
+    (tmp_path / "mine.yaml").write_text(experiment)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def options_of(config):
+    return json.loads(json.dumps(options_of_entry(config, config["evaluations"]["mine"])))
+
+
+def test_the_measures_are_those_of_loops_over_the_logs(study):
+    rng, covers = np.random.default_rng(0), [1.0, 0.0, 1.0]
+    errors = {"a": rng.normal(size=3), "b": rng.normal(size=3)}
+    setting = {"simulator": "s", "logging": "l", "policy": "p", "n": 10}
+    rows = [
+        {**setting, "estimator": name, "repetition": i, "error": error[i], "covers": covers[i], "width": 2.0 + i}
+        | {"truth": -1.0, "truth_error": 0.3}
+        for i in range(3)
+        for name, error in errors.items()
+    ]
+    table = study("evaluation").tabulate(pd.DataFrame(rows)).set_index("estimator")
+    mse = {name: np.mean(error**2) for name, error in errors.items()}
+    best = min(mse, key=mse.get)
+    for name, error in errors.items():
+        row = table.loc[name]
+        assert row["bias"] == pytest.approx(error.mean())
+        assert row["bias_error"] == pytest.approx(np.sqrt(np.var(error, ddof=1) / 3 + 0.09))
+        assert row["variance"] == pytest.approx(np.var(error, ddof=1))
+        assert (row["mse"], row["mse_error"]) == pytest.approx((mse[name], np.std(error**2, ddof=1) / np.sqrt(3)))
+        assert row["coverage"] == pytest.approx(2 / 3)
+        assert row["width"] == pytest.approx(3)
+        assert row["relative"] == pytest.approx(np.sqrt(mse[name] / mse[best]))
+        paired = error**2 / mse[name] - errors[best] ** 2 / mse[best]
+        assert row["relative_error"] == pytest.approx(row["relative"] / 2 * np.std(paired, ddof=1) / np.sqrt(3))
+    assert table.loc[best, "relative"] == 1
+    assert (table["logs"] == 3).all()
+
+
+def test_three_files_of_the_page_give_a_table_and_figures(study, page_files):
+    config = project_config(ROOT, [page_files / "mine.yaml"])
+    assert "mine" not in config["experiments"]
+    entry = config["evaluations"]["mine"]
+    assert [path.name for path in module_files(entry)] == [*OWN]
+    options = options_of(config) | {"sizes": [60, 120]}
+    options["simulators"]["linear"]["linear"]["actions"] = 10
+    evaluation = study("evaluation")
+    rows = pd.DataFrame([row for number in range(2) for row in evaluation.measure(number, **options)])
+    again = pd.DataFrame(evaluation.measure(1, **options))
+    pd.testing.assert_frame_equal(rows[rows["repetition"] == 1].reset_index(drop=True), again)
+    assert len(rows) == 2 * 2 * 2 * 2 * 3
+    evaluation.tabulate(rows).to_csv("metrics.csv", index=False)
+    files = {"metrics": "metrics.csv", "tables": [f"relative.{end}" for end in ("csv", "md", "tex", "html")]}
+    evaluations.tables(files, {"title": "mine"})
+    lines = Path("relative.md").read_text().splitlines()
+    assert "| prices | ranks | greedy | 60 |" in "\n".join(lines)
+    assert sum("**1.00**" in line for line in lines) == 8
+    assert pd.read_csv("relative.csv")[["ips", "dr", "median"]].min(axis=1).eq(1).all()
+    for measure in ("rmse", "coverage"):
+        evaluations.figure(
+            {"metrics": "metrics.csv", "figures": [f"{measure}.svg"]}, {"measure": measure, "simulator": "prices"}
+        )
+        svg = Path(f"{measure}.svg").read_text()
+        assert all(text in svg for text in ("greedy, logged by ranks", "softmax, logged by ranks", "median"))
+
+
+def test_mips_has_the_clusters_of_the_simulator(study):
+    rows = pd.DataFrame(
+        study("evaluation").measure(
+            0, ["softmax"], ["mips"], [100], {"l": {"linear": {"clusters": 2}}}, (), ["uniform"]
+        )
+    )
+    assert rows["error"].abs().max() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimators": ["ipw"]}, "evaluations.mine.estimators.ipw: estimator is 'ipw'"),
+        ({"policies": {"p": {"softmax": {"heat": 1}}}}, "evaluations.mine.policies.p: policy"),
+        ({"datasets": ["scene"]}, "evaluations.mine.datasets: 'scene' has label vectors"),
+        ({"logging": []}, "evaluations.mine.logging"),
+        ({"cost_model": "trees"}, "evaluations.mine.cost_model"),
+    ],
+)
+def test_faults_are_found_before_anything_runs(tmp_path, changes, message):
+    entry = {
+        "kind": "evaluation",
+        "simulators": ["linear"],
+        "policies": ["uniform"],
+        "estimators": ["ips"],
+        "sizes": [9],
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"experiments": {"mine": entry | changes}}))
+    with pytest.raises(InputError) as error:
+        project_config(ROOT, [path])
+    assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_the_workflow_runs_the_study_of_the_page(page_files):
+    path = page_files / "mine.yaml"
+    path.write_text(path.read_text().replace("[300, 1000, 3000]", "[50]").replace("repetitions: 100", "repetitions: 2"))
+    snakemake(page_files, path, "mine")
+    metrics = pd.read_csv(page_files / "results/mine/metrics.csv")
+    assert set(metrics["simulator"]) == {"prices", "linear"}
+    for file in ("tables/relative.tex", "figures/rmse_prices.pdf", "pages/coverage.html", "provenance.json"):
+        assert (page_files / "results/mine" / file).exists()
