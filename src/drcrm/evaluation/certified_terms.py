@@ -25,7 +25,6 @@ from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
 from drcrm.evaluation.certificate import Certificate, check_cost_range
 from drcrm.evaluation.terms.betting_terms import bound_by_betting
 from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.evaluation.terms.policy_terms import Terms, check_weights, subtract
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
@@ -133,7 +132,7 @@ class CertifiedTerms:
         return self._checked(terms, "policy")
 
     @cached_property
-    def baseline(self) -> Terms | None:
+    def reference(self) -> Terms | None:
         """The terms of the baseline, whose weights have no limit; None without a baseline."""
         evaluation = self.evaluation
         if not self.is_paired:
@@ -157,19 +156,19 @@ class CertifiedTerms:
     def sides(self) -> list[tuple[Terms, float, float]]:
         """The terms of the policy and of the baseline, each with its factor and the cost of its missing actions."""
         sides = [(self.policy, 1.0, self.worst)]
-        return sides if self.baseline is None else [*sides, (self.baseline, self.settings.factor, self.best)]
+        return sides if self.reference is None else [*sides, (self.reference, self.settings.factor, self.best)]
 
     @property
     def _weight(self) -> np.ndarray:
         """The weights, minus those of the baseline."""
-        counted = 0.0 if self.baseline is None else self.settings.factor * self.baseline.counted
+        counted = 0.0 if self.reference is None else self.settings.factor * self.reference.counted
         return subtract(self.policy.counted, counted)
 
     def certify(self) -> dict[str, Any]:
         """Return value, bound, n, missing and skewness of the certificate; value and bound are those of sign · z."""
         bound = self.settings.bound
         z, unlogged, *gaps, count = self._unit_values()
-        is_ratio = self.evaluation.kind.is_ratio and self.baseline is None and self.evaluation.radius is None
+        is_ratio = self.evaluation.kind.is_ratio and self.reference is None and self.evaluation.radius is None
         value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
         if lacking := self._lacking_gaps(gaps, count):
             z = z + sum(lacking)
@@ -204,8 +203,8 @@ class CertifiedTerms:
         sign, z = self.sign, self.policy.z
         signs = sign, -sign
         gaps = [side * factor * terms.gap(cost) for side, (terms, factor, cost) in zip(signs, self.sides, strict=False)]
-        if self.baseline is not None:
-            z = subtract(z, self.settings.factor * self.baseline.z)
+        if self.reference is not None:
+            z = subtract(z, self.settings.factor * self.reference.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
         values = sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps
@@ -289,8 +288,9 @@ class CertifiedTerms:
         """Return why to doubt the certificate: a small effective sample size, and a low mean weight."""
         log, evaluation = self.log, self.evaluation
         least, notes = EVALUATIONS[evaluation.estimate].least_size or 0, []
-        sides = self.sides if isinstance(evaluation.baseline, PolicyOnLog) else self.sides[:1]
-        for (terms, *_), is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
+        for (terms, *_), is_safe in zip(
+            self.sides[: len(evaluation.sides)], (log.cost.max() <= 0, log.cost.min() >= 0), strict=False
+        ):
             if is_safe and not evaluation.kind.is_translation_equivariant:  # weights that are missing raise the bound
                 continue
             rows = effective_sample_size(terms.weight * log.relative_weight, log.copies)

@@ -138,7 +138,9 @@ class Evaluation:
         weight = limited(limit) if limited else weight or entry.default_weight(self.log.size)
         fitted = self
         if entry.kind.uses_model:
-            fitted = self._cross_fitted() if self.cost_model is None else self if radius is None else self._separated()
+            fitted = self if self.cost_model is not None and radius is None else self._separated()
+            model = cross_fit(fitted.log, self.regressor) if self.cost_model is None else fitted.cost_model
+            fitted = replace(fitted, cost_model=model)
         if threshold and fitted.cost_model is not None:
             model = restrict_to_support(fitted.cost_model, fitted.log, fitted.logging_policy, threshold)
             fitted = replace(fitted, cost_model=model)
@@ -152,13 +154,17 @@ class Evaluation:
         """
         if not (isinstance(estimate, str) and estimate == AUTO):
             return check_choice([*EVALUATIONS, AUTO], estimate, "estimate")
-        sides = [side for side in (self.policy, self.baseline) if isinstance(side, PolicyOnLog)]
-        return UNBIASED if prefers_ips else default_estimate(all(side.knows_all_actions for side in sides))
+        return UNBIASED if prefers_ips else default_estimate(all(side.knows_all_actions for side in self.sides))
 
-    def _cross_fitted(self) -> Evaluation:
-        """Return the evaluation with a cross-fitted cost model."""
-        separated = self._separated()
-        return replace(separated, cost_model=cross_fit(separated.log, self.regressor))
+    @property
+    def sides(self) -> list[PolicyOnLog]:
+        """The policy, and the baseline if it is a policy."""
+        return [self.policy, *([self.baseline] if isinstance(self.baseline, PolicyOnLog) else [])]
+
+    @property
+    def has_logged_costs(self) -> bool:
+        """Whether the policy is compared with the logged costs."""
+        return isinstance(self.baseline, str)
 
     def _separated(self) -> Evaluation:
         """Return the evaluation on a log in which rows of different units have contexts of their own."""
@@ -167,14 +173,12 @@ class Evaluation:
             return self
         model, actions = self.cost_model, self.log.actions
         model = model.select(contexts, actions) if isinstance(model, TabularModel) else model
-        return replace(self._map_policies(log, lambda policy: policy.select(contexts, actions)), cost_model=model)
+        return replace(self.map_policies(log, lambda policy: policy.select(contexts, actions)), cost_model=model)
 
-    def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
+    def map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
         """Return the evaluation on another log, with a function of its policies."""
         sides: dict[str, Any] = {
-            name: PolicyOnLog(function(side.policy), log, name)
-            for name, side in (("policy", self.policy), ("baseline", self.baseline))
-            if isinstance(side, PolicyOnLog)
+            name: PolicyOnLog(function(side.policy), log, name) for name, side in zip(ROLES, self.sides, strict=False)
         }
         logging_policy = None if self.logging_policy is None else function(self.logging_policy)
         return replace(self, log=log, logging_policy=logging_policy, shared={}, **sides)
@@ -186,17 +190,22 @@ class Evaluation:
 
     def with_propensities(self, propensity: np.ndarray) -> Evaluation:
         """Return the evaluation on the log with other propensities."""
-        return self._map_policies(self.log.replace(propensity=propensity), lambda policy: policy)
+        return self.map_policies(self.log.replace(propensity=propensity), lambda policy: policy)
 
     def of_policy(self, policy: Policy) -> Evaluation:
         """Return the same evaluation of another policy."""
         return replace(self, policy=PolicyOnLog(policy, self.log))
 
     @property
+    def alone(self) -> Evaluation:
+        """The same evaluation without the baseline."""
+        return replace(self, baseline=None)
+
+    @property
     def of_baseline(self) -> Evaluation:
         """The same evaluation of the baseline, which must be a policy."""
-        assert isinstance(self.baseline, PolicyOnLog)
-        return replace(self, policy=self.baseline, baseline=None)
+        _, baseline = self.sides
+        return replace(self.alone, policy=baseline)
 
     @cached_property
     def charged(self) -> tuple[Any, LoggingPolicy] | None:
@@ -302,19 +311,8 @@ class Evaluation:
     ) -> Certificate:
         """Return an upper or lower bound on the policy's cost, or on the cost difference if there is a baseline.
 
-        Parameters
-        ----------
-        settings : CertificateSettings
-        is_paired : bool
-            Whether the bound is on the difference if there is a baseline.
-        is_lower : bool
-            Whether to return a lower bound, from the bound on −z. Unsupported actions are then charged the smallest
-            cost, if π0 was given.
-
-        Raises
-        ------
-        InputError
-            If no bound can be computed.
+        Without ``is_paired``, the bound is always on the cost. A lower bound comes from the bound on −z. It charges
+        unsupported actions the smallest cost, if π0 was given. Raise InputError if no bound can be computed.
         """
         is_charged = self.charged is not None and not (is_lower and self.logging_policy is None)
         return certify(self, settings, is_paired and self.baseline is not None, -1 if is_lower else 1, is_charged)

@@ -32,7 +32,7 @@ def estimate_difference(evaluation: Evaluation, confidence: float) -> Interval:
     """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
     terms, reference = evaluation.terms, evaluation.reference
     z, notes = subtract(terms.linear, reference.linear), _notes(evaluation, terms)
-    if isinstance(evaluation.baseline, PolicyOnLog):
+    if not evaluation.has_logged_costs:
         notes += _notes(evaluation, reference)
     return _interval(evaluation, z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
 
@@ -51,14 +51,13 @@ def evaluate_estimator(estimator: Any, evaluation: Evaluation, confidence: float
     if evaluation.log.Y.ndim != 1:
         raise InputError(f"{name} needs one of K actions or lists, the log has {evaluation.log.actions}")
     evaluation = evaluation.by(ROBUST if getattr(estimator, "uses_model", True) else UNBIASED)
-    log, model, baseline = evaluation.log, evaluation.effects, evaluation.baseline
+    log, model = evaluation.log, evaluation.effects
 
     def terms_of(side: PolicyOnLog) -> np.ndarray:
         return check_vector(estimator.terms(log, side.mean(name), model), len(log.Y), f"terms of {name}")
 
-    z = terms_of(evaluation.policy)
-    if baseline is not None:
-        z = subtract(z, terms_of(baseline) if isinstance(baseline, PolicyOnLog) else log.cost)
+    z, *compared = [*map(terms_of, evaluation.sides), *([log.cost] if evaluation.has_logged_costs else [])]
+    z = subtract(z, *compared) if compared else z
     return Interval.of(z, log, confidence, **summarize_weights(evaluation.policy.importance, log), estimate=name)
 
 

@@ -13,7 +13,6 @@ from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.policies.tabular import TabularPolicy, known_logging_policy
 
 
@@ -52,15 +51,11 @@ def restrict(evaluation: Evaluation, rows: np.ndarray) -> Evaluation:
     """Return the evaluation on selected rows, (n,), of its log, whose policies are tables of probabilities."""
     log = evaluation.log
     part, contexts = log.take(rows), np.unique(log.context[rows])
-    sides: dict[str, Any] = {
-        name: PolicyOnLog(restrict_policy(side.policy, log, rows), part, name)
-        for name, side in (("policy", evaluation.policy), ("baseline", evaluation.baseline))
-        if isinstance(side, PolicyOnLog)
-    }
-    effects = evaluation.effects
+    effects, unknown = evaluation.effects, replace(evaluation, logging_policy=None)
+    restricted = unknown.map_policies(part, lambda policy: restrict_policy(policy, log, rows))
     model = None if effects is None else TabularModel(effects).select(contexts, log.actions)
     known = None if evaluation.logging_policy is None else known_logging_policy(part)
-    return replace(evaluation, log=part, logging_policy=known, cost_model=model, shared={}, **sides)
+    return replace(restricted, logging_policy=known, cost_model=model)
 
 
 def restrict_policy(policy: Any, log: BanditLog, rows: np.ndarray) -> TabularPolicy:

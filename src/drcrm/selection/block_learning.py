@@ -22,11 +22,11 @@ from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certificate import check_cost_range
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
-from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.candidates import Candidate, Learned
+from drcrm.selection.heldout_scores import compare_with_logging
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import SafeCandidates
@@ -257,15 +257,11 @@ def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confide
 def evaluate_on_block(
     learned: LearnedPolicy, log: BanditLog, costs: tuple[float, float], confidence: float
 ) -> BlockTerms:
-    """Return the summary of a policy's differences from π0 on rows that it was not learned from.
-
-    π0 has the logged costs if it was cloned.
-    """
+    """Return the summary of a policy's differences from π0 on rows that it was not learned from."""
     algorithm, model = learned.algorithm, learned.learned.cost_model
     assert model is not None
     model = model.with_support(algorithm.support or SUPPORT)
-    baseline = LOGGING if model.logging.is_cloned else model.logging.policy
-    evaluation = Evaluation.of(learned.policy, log, baseline=baseline, cost_model=model)
+    evaluation = compare_with_logging(learned.policy, log, model)
     settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs)
     evaluation = evaluation.by(ROBUST, radius=algorithm.settings.shift)
     return CertifiedTerms(evaluation, settings, True, 1, evaluation.charged is not None).summarize()

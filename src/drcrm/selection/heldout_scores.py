@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,15 @@ from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
 
 _ignore_overflow = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # scores that are not finite are NaN
+
+
+def compare_with_logging(policy: Any, log: BanditLog, model: SupportedModel | None) -> Evaluation:
+    """Return the evaluation of a policy in comparison with the π0 of a cost model.
+
+    Without a model, or if π0 was cloned, π0 has the logged costs.
+    """
+    baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
+    return Evaluation.of(policy, log, baseline=baseline, cost_model=model)
 
 
 class HeldoutScores:
@@ -64,8 +74,7 @@ class HeldoutScores:
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, radius: float | None = None
     ):
         placeholder = TabularPolicy.for_log(log.log_propensity, log.actions.logging_mean, log)
-        baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
-        evaluation = Evaluation.of(placeholder, log, baseline=baseline, cost_model=model)
+        evaluation = compare_with_logging(placeholder, log, model)
         estimate = default_estimate(model is not None, UNBIASED)
         self._evaluation = replace(evaluation, estimate=estimate, radius=radius)
         self._log = log = evaluation.log

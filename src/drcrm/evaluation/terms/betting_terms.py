@@ -102,7 +102,7 @@ def choose_betting_estimate(
         lacking = "least_propensity=, the smallest probability with which the logging policy takes any action"
     elif not evaluation.policy.knows_all_actions:
         lacking = "the policy's probabilities of all actions"
-    elif isinstance(evaluation.baseline, PolicyOnLog):
+    elif len(evaluation.sides) > 1:
         lacking = "baseline='logging' or None"
     if estimate == AUTO:
         return default_estimate(not lacking, UNBIASED)
@@ -133,11 +133,13 @@ def betting_mixture(
     if not least < largest:
         raise InputError(f"cost_range must have two different costs, got {least:.6g} and {largest:.6g}")
     origin, scale = (largest, largest - least) if sign > 0 else (least, least - largest)
-    baseline = evaluation.baseline if is_paired else None
-    factor = 0.0 if baseline is None else settings.factor
+    compared = evaluation if is_paired else evaluation.alone
+    others = compared.sides[1:]
+    factor = settings.factor if others or compared.has_logged_costs else 0.0
     bets = _Bets.of(evaluation, settings, units, origin, scale)
-    if isinstance(baseline, PolicyOnLog):
-        terms = bets.differ_from(baseline, _largest_weight(baseline, settings, settings.largest_weight), factor)
+    if others:
+        [other] = others
+        terms = bets.differ_from(other, _largest_weight(other, settings, settings.largest_weight), factor)
     elif EVALUATIONS[evaluation.estimate].kind.uses_model:
         terms = bets.control(evaluation, origin, scale, factor)
     else:
@@ -216,9 +218,9 @@ class _Bets:
             for k in self.shares
         ]
 
-    def differ_from(self, baseline: PolicyOnLog, largest: float | None, factor: float) -> list[Term]:
+    def differ_from(self, reference: PolicyOnLog, largest: float | None, factor: float) -> list[Term]:
         """Return the terms of ips minus f times those of a baseline, whose weights are at most ``largest``."""
-        weight, terms = _weights(baseline, largest, self.units), []
+        weight, terms = _weights(reference, largest, self.units), []
         if largest is None:
             return [(self.weight * self.reward - factor * (1 - weight * (1 - self.reward)), factor)]
         for k in self.shares:

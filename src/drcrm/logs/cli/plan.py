@@ -11,12 +11,12 @@ from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import smallest_difference
-from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.files import write_json
 from drcrm.logs.cli.common.answers import print_summary, require_separate_outputs
 from drcrm.logs.decisions.case import Case, open_case
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.check import to_json
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.report.terminal import plan_text
 from drcrm.progress import show_progress
 from drcrm.version import __version__
@@ -47,7 +47,7 @@ def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         tested, value = _hardest_action(case)
     else:
         tested, model = {"policy": policy.label}, policy.cost_model
-        evaluation = Evaluation.of(policy.policy, log, baseline=LOGGING, cost_model=model)
+        evaluation = Reference().evaluation(policy.policy, log, cost_model=model)
         value = evaluation.by(default_estimate(model is not None)).difference()
     rows, deviation = opened.checks.propensity.size, value.standard_error * np.sqrt(log.size)
     test = {"deviation": deviation, "confidence": options.confidence, "choices": options.choices}
@@ -71,7 +71,7 @@ def _hardest_action(case: Case) -> tuple[dict[str, Any], Interval]:
     for action in np.unique(log.Y):
         mean = np.zeros((log.X.shape[0], log.actions.n_classes))
         mean[:, action] = 1
-        evaluation = Evaluation.of(mean, log, baseline=LOGGING).by(RATIO)
+        evaluation = Reference().evaluation(mean, log).by(RATIO)
         values[int(action)] = evaluation.difference()
     hardest = max(values, key=lambda action: (values[action].standard_error, action))
     return {"action": str(log.encoding.names[hardest])}, values[hardest]

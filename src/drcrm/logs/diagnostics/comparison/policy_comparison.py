@@ -196,7 +196,7 @@ def estimate_values(
     """
     has_model = evaluation.cost_model is not None
     names = [name for name in ESTIMATES if has_model or not EVALUATIONS[name].kind.uses_model]
-    values = evaluate_each(names, replace(evaluation, baseline=None), clip, confidence)
+    values = evaluate_each(names, evaluation.alone, clip, confidence)
     return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
 
 
@@ -252,7 +252,7 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
 
 def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool) -> Comparison:
     """Return the comparison by the propensities of the evaluation's log."""
-    log, is_logging = evaluation.log, isinstance(evaluation.baseline, str)
+    log, is_logging = evaluation.log, evaluation.has_logged_costs
     difference = evaluation.difference(settings.confidence)
     certificate, refusal = certify(evaluation, settings)
     cost_certificate, cost_refusal = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, "")
@@ -296,7 +296,7 @@ def relative_error(evaluation: Evaluation, difference: float, mean: float) -> fl
     the evaluation does not change it.
     """
     log = evaluation.log
-    if not isinstance(evaluation.baseline, str) or evaluation.radius is not None or mean == 0:
+    if not evaluation.has_logged_costs or evaluation.radius is not None or mean == 0:
         return np.nan
     terms = evaluation.terms.linear - evaluation.reference.linear - difference / mean * log.cost
     return Interval.of(terms, log, 0.95).standard_error / abs(mean)
