@@ -45,6 +45,28 @@ def test_learn_finds_the_best_tree_and_shows_it(validation, tmp_path):
     assert "the best single action for everybody, a, " in " ".join(str(answer).split())
 
 
+def test_leaves_have_their_gains_with_intervals(tmp_path):
+    path = tmp_path / "policy.npz"
+    learn(log_of(3000), MAPPING, output=path)
+    later = log_of(20000, seed=2)
+    answer, policy = certify(path, later), load_policy(path)
+    leaves = answer.content["leaves"]
+    assert [entry["leaf"] for entry in leaves] == tree_of(policy.policy).leaf_conditions()
+    assert sum(entry["rows"] for entry in leaves) == 20000
+    leaf = policy.policy.features.transformer.apply(policy.encoding.contexts(later))
+    best = np.where((later.city == "Bern") & (later.age <= 40), "b", "a")
+    for number, entry in enumerate(leaves):
+        rows = leaf == number
+        share = np.mean(best[rows] == entry["action"])
+        gain = 0.5 * 0.95 * (share - 1 / 3)  # the uniform share is worth what the log is worth
+        assert entry["rows"] == rows.sum()
+        assert entry["difference"]["low"] <= -gain <= entry["difference"]["high"]
+    answer.report(tmp_path / "report.html")
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Policy tree" in report
+    assert "the intervals of all leaves hold together" in report
+
+
 def test_certify_and_an_unseen_category_or_a_missing_number(tmp_path):
     learn(log_of(3000), MAPPING, output=tmp_path / "policy.npz")
     later = log_of(1500, seed=1)

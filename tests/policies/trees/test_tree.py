@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.policies.trees.tree import ActionTree, optimal_tree
+from drcrm.policies.trees.columns import CATEGORY, Column
+from drcrm.policies.trees.tree import ActionTree, Node, optimal_tree
 
 
 def all_splits(X: pd.DataFrame, tree: ActionTree) -> np.ndarray:
@@ -175,3 +176,19 @@ def test_refused_contexts():
         tree.predict(X.assign(a=["x", "y"]))
     with pytest.raises(InputError, match="3 columns"):
         optimal_tree(np.ones((2, 2)), np.eye(2)).predict(np.ones((2, 3)))
+
+
+def test_the_conditions_of_leaves_list_only_values_that_are_left():
+    city = Column("city", CATEGORY, list("abcd"), has_missing=True)
+    leaves = [Node(action, 0.25) for action in range(3)]
+    inner = Node(0, 0.5, 1, 1.0, False, (leaves[0], leaves[1]))
+    old = Node(1, 0.1, 0, 5.0, False, tuple(leaves[:2]))
+    root = Node(0, 1.0, 1, 2.0, True, (inner, Node(2, 0.25, 0, 3.0, False, (leaves[2], old))))
+    texts = ActionTree(root, [Column("age"), city], 3).leaf_conditions()
+    assert texts == [
+        "city in {a, b}",
+        "city in {c} or missing",
+        "city in {d} and age ≤ 3",
+        "city in {d} and age > 3 and age ≤ 5",
+        "city in {d} and age > 5",
+    ]

@@ -18,6 +18,7 @@ from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.charts import Scale, gauge
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
+PLURALS = {"leaf": "leaves"}
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level
 
 
@@ -62,8 +63,9 @@ def guardrails(answer: Answer) -> Section:
 
 
 def parts(answer: Answer, kind: str) -> Section:
-    """Return the policy's difference from the logging policy on each ``slice`` or in each ``period`` of the log."""
-    listed, units = answer.items(f"{kind}s"), answer.units
+    """Return the policy's difference from the logging policy on each ``slice``, ``period`` or ``leaf`` of the log."""
+    several = PLURALS.get(kind, f"{kind}s")
+    listed, units = answer.items(several), answer.units
     differences = [units.interval(part.get("difference")) for part in listed]
     values = [value for interval in differences for value in interval]
     scale = Scale.over(values, [0.0, *(interval.value for interval in differences)])
@@ -74,7 +76,9 @@ def parts(answer: Answer, kind: str) -> Section:
         action = name_cell(part["action"], format_share(part.get("share"))) if "action" in part else Cell(kind="name")
         rows.append(
             {
-                kind.capitalize(): name_cell(part.get(kind), clean(part.get("column") or "")),
+                kind.capitalize(): Cell(clean(part["leaf"]), "sentence")
+                if kind == "leaf"
+                else name_cell(part.get(kind), clean(part.get("column") or "")),
                 "Difference": Cell(kind="picture", chart=gauge(scale, difference, "blue", None, 0.0)),
                 "Estimate": Cell(estimate, detail=ends, style="bold"),
                 "Logging policy": Cell(answer.format(units.convert(part.get("logging")))),
@@ -85,7 +89,8 @@ def parts(answer: Answer, kind: str) -> Section:
             }
         )
     more = plural(len(listed) - MAX_ROWS, f"other {kind}") if len(listed) > MAX_ROWS else ""
-    return {"table": Table.of(rows, scale=scale), "more": more, "result": plural(len(listed), kind)} if rows else None
+    result = f"{format_count(len(listed))} {kind if len(listed) == 1 else several}"
+    return {"table": Table.of(rows, scale=scale), "more": more, "result": result} if rows else None
 
 
 def blocks(answer: Answer) -> Section:

@@ -70,6 +70,7 @@ def page(answer: Mapping) -> str:
             checks=sections.checks(view),
             slices=outcome_sections.parts(view, "slice"),
             periods=outcome_sections.parts(view, "period"),
+            leaves=outcome_sections.parts(view, "leaf"),
             sensitivity=sections.sensitivity(view),
             shift=sections.shift(view),
             running=sections.running(view),

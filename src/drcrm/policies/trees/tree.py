@@ -10,7 +10,7 @@ import numpy as np
 
 from drcrm.arrays.validation import as_float_array, check_fraction, check_positive_integer, require_finite
 from drcrm.errors import InputError
-from drcrm.policies.trees.columns import Column, as_table, choose_cuts, find_columns, read_table
+from drcrm.policies.trees.columns import CATEGORY, Column, as_table, choose_cuts, find_columns, read_table
 from drcrm.policies.trees.search import Bins, best_split
 
 DEPTH, THRESHOLDS, LEAST_SHARE = 2, 64, 0.02
@@ -128,6 +128,31 @@ class ActionTree:
         column = self.columns[node.column]
         left, right = (column.describe(node.cut, is_left, node.missing_left) for is_left in (True, False))
         return left, right
+
+    def leaf_conditions(self) -> list[str]:
+        """Return the conditions that lead to each leaf, from left to right, as one text each."""
+        return [" and ".join(path.values()) for path in self._paths(self.root, {}, {})]
+
+    def _paths(
+        self, node: Node, path: dict[tuple, str], known: dict[int, tuple[Column, int]]
+    ) -> Iterator[dict[tuple, str]]:
+        """Yield the conditions of each leaf. A later condition of the same kind on a column replaces an earlier one.
+
+        ``known`` has the columns of the path with the categories that are left, and the place of the first of them.
+        """
+        if not node.children:
+            yield path
+            return
+        column, first = known.get(node.column, (self.columns[node.column], 0))
+        is_set = column.kind == CATEGORY and node.cut != np.inf
+        place = int(node.cut) + 1 - first if is_set else 0
+        for child, is_left in zip(node.children, (True, False), strict=True):
+            condition = column.describe(node.cut - first, is_left, node.missing_left)
+            values = (column.values[:place] if is_left else column.values[place:]) if is_set else column.values
+            has_missing = column.has_missing and node.missing_left == is_left
+            left = replace(column, values=values, has_missing=has_missing), first if is_left else first + place
+            key = (node.column,) if is_set else (node.column, is_left, node.cut == np.inf)
+            yield from self._paths(child, path | {key: condition}, known | {node.column: left})
 
     def _walk(
         self, node: Node, values: Mapping[int, np.ndarray], rows: np.ndarray
