@@ -15,8 +15,9 @@ from drcrm.errors import import_extra
 from drcrm.estimators.fitted_policy import require_rows
 from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
+from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.columns import CATEGORY, as_table, find_columns, read_table
-from drcrm.policies.trees.tree import DEPTH, LEAST_SHARE, THRESHOLDS, ActionTree, Node, TreeSettings, fit_tree
+from drcrm.policies.trees.tree import LEAST_SHARE, THRESHOLDS, ActionTree, Node, TreeSettings, fit_tree
 
 FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 ONE_HOT = 20  # largest number of categories with an indicator each for the cost model

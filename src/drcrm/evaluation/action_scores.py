@@ -12,7 +12,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.prepared_log import modelled_cost
-from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy
 
 MOST_CONTEXTS = 2**20  # for a tree, evenly spaced if there are more
 
@@ -62,6 +61,8 @@ def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT) -> S
     InputError
         If the actions are not one of K.
     """
+    from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy  # imports scikit-learn, which is slow
+
     log.actions.require_classes("a policy tree")
     log = log.without_empty_rows()
     if log.n_contexts > MOST_CONTEXTS:

@@ -51,7 +51,7 @@ def learn(
     Parameters
     ----------
     log, heldout : BanditLog
-        Rows with counts above 0.
+        Rows of count 0, and contexts without rows, are left out.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
@@ -69,7 +69,7 @@ def learn(
     """
     if algorithm.is_tree:
         raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
-    intercept = algorithm.settings.intercept
+    log, intercept = log.without_empty_rows(), algorithm.settings.intercept
     clip = as_clip(algorithm.settings.clip, log)
     is_shifted = algorithm.settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
@@ -144,7 +144,8 @@ def learn_with_features(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
     """Return the result for a single candidate, a policy that was learned in another way, with any held-out scores."""
-    policy, clip = policy.with_exploration(algorithm.settings.explore), as_clip("auto", log)
+    log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.settings.explore)
+    clip = as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)
     model = model.with_features(policy.features)
     scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)

@@ -6,7 +6,7 @@ import pytest
 
 from drcrm import certify, learn, load_policy
 from drcrm.errors import InputError
-from drcrm.policies.trees.tree_policy import tree_of
+from drcrm.policies.trees.tree import tree_of
 
 MAPPING = {
     "action": "item",

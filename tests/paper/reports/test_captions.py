@@ -140,4 +140,16 @@ def test_captions_of_the_theory_are_valid_text():
     for text in texts:
         parse_text(text)
     assert len(set(texts)) == len(figures)
-    assert {path.stem for path in (ROOT / "workflow/report").glob("*.rst")} == {"theory", *dict(CAPTIONS)}
+
+
+def test_captions_of_evaluations_are_valid_text():
+    template = (ROOT / "workflow/report/evaluations.rst").read_text(encoding="utf-8")
+    texts = [fill_caption(template, {}, measure=name, evaluation="mine") for name in ("rmse", "relative", "coverage")]
+    for text in texts:
+        parse_text(text)
+    assert len(set(texts)) == 3
+    assert {path.stem for path in (ROOT / "workflow/report").glob("*.rst")} == {
+        "evaluations",
+        "theory",
+        *dict(CAPTIONS),
+    }

@@ -10,8 +10,9 @@ from drcrm.evaluation.action_scores import learn_tree_policy
 from drcrm.logs.encoding.tables import ONE_HOT
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.policies.trees.columns import BOOLEAN, NUMBER
-from drcrm.policies.trees.tree import optimal_tree
-from drcrm.policies.trees.tree_policy import fit_encoded_tree, readable_columns, tree_of, tree_policy
+from drcrm.policies.trees.encoded_columns import readable_columns
+from drcrm.policies.trees.tree import optimal_tree, tree_of
+from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy
 
 RNG = np.random.default_rng(0)
 N = 600

@@ -23,7 +23,7 @@ from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
-from drcrm.policies.trees.tree_policy import readable_columns
+from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm

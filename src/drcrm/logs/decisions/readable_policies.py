@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from drcrm.evaluation.action_scores import learn_tree_policy
+import numpy as np
+
+from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logs.decisions.judgement import EvaluatedPolicy, Judgement
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.policies.tabular import TabularPolicy
-from drcrm.policies.trees.tree_policy import tree_of
+from drcrm.policies.trees.tree import tree_of
 from drcrm.selection.successive_halving import is_expensive
 
 
@@ -31,18 +33,18 @@ def compare_with_single_action(judgement: Judgement, policies: Sequence[Evaluate
     train: Any = opened.train
     if is_expensive(train):
         return None
-    trees = [tree for policy in policies if (tree := tree_of(policy.policy)) is not None and not tree.root.children]
-    if trees:
-        single = next(policy.policy for policy in policies if tree_of(policy.policy) is trees[0])
-    else:
-        single = learn_tree_policy(train, 0).with_exploration(opened.mapping.explore)
-    action = tree_of(single).root.action
-    entry: dict[str, object] = {"action": str(opened.evaluated.encoding.names[action])}
-    if single is best.policy:
-        return entry
     log: Any = opened.evaluated
-    mean = single.with_exploration(0.0).marginals_on(log.X, log.actions)
-    on_rows = TabularPolicy.for_log(single.evaluate(log)[1], mean, log, single.explore)
+    trees = [tree_of(policy.policy) for policy in (best, *policies)]
+    actions = [tree.root.action for tree in trees if tree is not None and not tree.root.children]
+    action = actions[0] if actions else int(doubly_robust_scores(train.without_empty_rows()).sum(axis=0).argmax())
+    entry: dict[str, object] = {"action": str(log.encoding.names[action])}
+    if trees[0] is not None and not trees[0].root.children:
+        return entry
+    mean = np.broadcast_to(np.eye(log.actions.shape[0])[action], (log.n_contexts, *log.actions.shape))
+    explore, n_actions = opened.mapping.explore, log.actions.shape[0]
+    probability = explore / n_actions + (1 - explore) * (action == log.Y)
+    with np.errstate(divide="ignore"):
+        on_rows = TabularPolicy.for_log(np.log(probability), mean, log, explore)
     settings = replace(judgement.settings, reference=Reference("the best single action", on_rows))
     comparison = compare_with_logging(best.policy, log, settings, cost_model=best.cost_model)
     return entry | {key: comparison.as_dict()[key] for key in ("difference", "corrected")}

@@ -31,7 +31,7 @@ from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_
 from drcrm.logs.serving.tree_export import export_tree, to_python, to_sql
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
-from drcrm.policies.trees.tree_policy import tree_of
+from drcrm.policies.trees.tree import tree_of
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
 

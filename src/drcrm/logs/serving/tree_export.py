@@ -19,8 +19,7 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.policies.trees.columns import BOOLEAN, CATEGORY
 from drcrm.policies.trees.encoded_columns import EncodedColumn
-from drcrm.policies.trees.tree import ActionTree, Node
-from drcrm.policies.trees.tree_policy import tree_of
+from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 
 LARGEST = sys.float_info.max
 TABLE = "contexts"  # name of the table in the query

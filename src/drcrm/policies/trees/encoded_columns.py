@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.trees.columns import BOOLEAN, CATEGORY, NUMBER, Column, order_categories
 
 
@@ -87,3 +88,8 @@ def number_columns(n_features: int, names: Sequence[Any] | None = None) -> list[
 def _dense(X: Features, places: Sequence[int]) -> np.ndarray:
     selected = X[:, list(places)]
     return selected.toarray() if hasattr(selected, "toarray") else np.asarray(selected)
+
+
+def readable_columns(log: BanditLog) -> list[EncodedColumn]:
+    """Return the columns of a log's table that a tree can split; without a table, the features."""
+    return number_columns(log.X.shape[1]) if log.encoding is None else log.encoding.readable_columns

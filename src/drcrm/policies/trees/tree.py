@@ -10,10 +10,11 @@ import numpy as np
 
 from drcrm.arrays.validation import as_float_array, check_fraction, check_positive_integer, require_finite
 from drcrm.errors import InputError
+from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.columns import CATEGORY, Column, as_table, choose_cuts, find_columns, read_table
 from drcrm.policies.trees.search import Bins, best_split
 
-DEPTH, THRESHOLDS, LEAST_SHARE = 2, 64, 0.02
+THRESHOLDS, LEAST_SHARE = 64, 0.02
 
 
 @dataclass(frozen=True)
@@ -298,3 +299,9 @@ def _grow(bins: Bins, columns: list[Column], cuts: list[np.ndarray], depth: int,
     elif missing_left is None:
         missing_left = children[0].share >= children[1].share
     return Node(leaf.action, leaf.share, split.column, cut, missing_left, children)
+
+
+def tree_of(policy: Any) -> ActionTree | None:
+    """Return the tree of a policy, or None if the policy has none."""
+    tree = getattr(getattr(getattr(policy, "features", None), "transformer", None), "tree", None)
+    return tree if isinstance(tree, ActionTree) else None

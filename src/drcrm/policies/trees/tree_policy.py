@@ -11,7 +11,7 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.policies.trees.encoded_columns import EncodedColumn, number_columns
+from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.policies.trees.tree import ActionTree, TreeSettings, grow_tree
 
 MOST_COLUMNS = 20  # that the search tries in pairs
@@ -47,11 +47,6 @@ class LeafActions(TransformerMixin, BaseEstimator):
         return np.eye(self.tree.n_actions)[actions[self.apply(X)]]
 
 
-def readable_columns(log: BanditLog) -> list[EncodedColumn]:
-    """Return the columns of a log's table that a tree can split; without a table, the features."""
-    return number_columns(log.X.shape[1]) if log.encoding is None else log.encoding.readable_columns
-
-
 def fit_encoded_tree(log: BanditLog, scores: np.ndarray, counts: np.ndarray, depth: int) -> ActionTree:
     """Return the best tree for scores (m, K) of a log's contexts, which are sums over ``counts``, (m,), occurrences.
 
@@ -68,9 +63,3 @@ def tree_policy(tree: ActionTree, X: Features) -> SoftmaxPolicy:
     coef = features.pad_coefficients(np.zeros((X.shape[1], tree.n_actions)))
     coef[-tree.n_actions :] = SHARPNESS * np.eye(tree.n_actions) / features.scale
     return SoftmaxPolicy(coef, features=features)
-
-
-def tree_of(policy: Any) -> ActionTree | None:
-    """Return the tree of a policy, or None if the policy has none."""
-    transformer = getattr(getattr(policy, "features", None), "transformer", None)
-    return transformer.tree if isinstance(transformer, LeafActions) else None

@@ -26,7 +26,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
-from drcrm.policies.trees.tree import DEPTH
+from drcrm.policies.trees import DEPTH
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,

@@ -111,13 +111,14 @@ class GuardedOutcomes:
         Parameters
         ----------
         log : BanditLog
-            Rows that did not train the policies.
+            Rows that did not train the policies. A log that no file describes has no guardrails.
         estimate : "dr", "snips" or "ips"
             The estimate of the verdict.
         reference : Reference, optional
             What policies are compared with; by default the logging policy.
         """
-        guardrails, make = log.description.mapping.guardrails, (reference or Reference()).evaluation
+        guardrails = () if log.description is None else log.description.mapping.guardrails
+        make = (reference or Reference()).evaluation
         logs = [_with_outcome(log, place) for place in range(len(guardrails))]
         return cls(guardrails, [make(log.propensity, part).by(estimate) for part in logs], estimate)
 

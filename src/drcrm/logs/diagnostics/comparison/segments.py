@@ -23,7 +23,7 @@ from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, wor
 from drcrm.logs.diagnostics.log_checks import compare_worst
 from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
-from drcrm.policies.trees.tree_policy import tree_of
+from drcrm.policies.trees.tree import tree_of
 from drcrm.weights import effective_sample_size
 
 MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
