@@ -11,6 +11,7 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.logs.decisions import candidates
 from drcrm.logs.decisions.candidates import fit_candidates
+from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection import successive_halving
@@ -46,6 +47,7 @@ def ignore(message: str) -> None:
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
     nothing = {"units": None, "reference": Reference()}
+    nothing["guarded_outcomes"] = lambda estimate: GuardedOutcomes.of(heldout, estimate)
     evaluated = heldout.replace(rows=Table(len(heldout.Y)))
     return SimpleNamespace(train=train, evaluated=evaluated, mapping=as_mapping({}), **nothing)
 
