@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.arrays.validation import check_choice, check_fraction
+from drcrm.arrays.validation import check_choice
+from drcrm.bench.simulated_policies import EpsilonGreedy, Softmax, Uniform
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.selection.registry.user_classes import make_object
@@ -26,14 +27,7 @@ BATCH = 1_000_000  # largest number of probabilities in memory
 MOST_CONTEXTS, MOST_CELLS = 100_000, 50_000_000  # of a Monte Carlo mean, by default
 MEAN_UTILITY = -1.0
 OWN = "own"  # name of a simulator's own logging policy
-POLICIES = {"uniform": "Uniform", "epsilon_greedy": "EpsilonGreedy", "softmax": "Softmax"}
-SIMULATORS = {
-    "linear": "Linear",
-    "quadratic": "Quadratic",
-    "interaction": "Interaction",
-    "zhou_athey_wager": "ZhouAtheyWager",
-    "kallus_mao_wang_zhou": "KallusMaoWangZhou",
-}
+POLICIES = {"uniform": Uniform, "epsilon_greedy": EpsilonGreedy, "softmax": Softmax}
 
 PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -307,55 +301,13 @@ class Labelled(Simulator):
         return self._X, self._costs, np.full(len(self._X), 1 / len(self._X))
 
 
-class Uniform:
-    """Uniform policy.
-
-    Parameters
-    ----------
-    unsupported : float in [0, 1)
-        Share of the actions, rounded down, that the policy never takes. They are the same in all contexts.
-    """
-
-    __repr__ = constructor_repr
-
-    def __init__(self, unsupported: float = 0.0):
-        self.unsupported = check_fraction(unsupported, "unsupported")
-        if unsupported == 1:
-            raise InputError("unsupported must be below 1, because a policy takes some action")
-
-    def __call__(self, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return the probabilities of all actions, (n, K)."""
-        order = np.random.default_rng(0).permutation(scores.shape[1])
-        is_missing = np.isin(np.arange(scores.shape[1]), order[: int(self.unsupported * len(order))])
-        return self._shares(np.where(is_missing, -np.inf, scores))
-
-    def _shares(self, scores: np.ndarray) -> np.ndarray:
-        is_supported = np.isfinite(scores)
-        return is_supported / is_supported.sum(axis=1, keepdims=True)
-
-
-class EpsilonGreedy(Uniform):
-    """The action with the largest score with probability 1 − ε, and otherwise a uniform one."""
-
-    def __init__(self, epsilon: float = 0.1, unsupported: float = 0.0):
-        super().__init__(unsupported)
-        self.epsilon = check_fraction(epsilon, "epsilon")
-
-    def _shares(self, scores: np.ndarray) -> np.ndarray:
-        best = np.eye(scores.shape[1])[scores.argmax(axis=1)]
-        return (1 - self.epsilon) * best + self.epsilon * super()._shares(scores)
-
-
-class Softmax(Uniform):
-    """Probabilities in proportion to e^{η score}; a negative sharpness η prefers bad actions."""
-
-    def __init__(self, sharpness: float = 1.0, unsupported: float = 0.0):
-        super().__init__(unsupported)
-        self.sharpness = sharpness
-
-    def _shares(self, scores: np.ndarray) -> np.ndarray:
-        is_supported = np.isfinite(scores)
-        return softmax(np.where(is_supported, self.sharpness * np.where(is_supported, scores, 0), -np.inf), axis=1)
+SIMULATORS = {
+    "linear": Linear,
+    "quadratic": Quadratic,
+    "interaction": Interaction,
+    "zhou_athey_wager": ZhouAtheyWager,
+    "kallus_mao_wang_zhou": KallusMaoWangZhou,
+}
 
 
 def make_policy(value: Any) -> PolicyFunction:
@@ -368,11 +320,12 @@ def make_simulator(value: Any) -> Any:
     return _make(value, SIMULATORS, "simulator", "draw_contexts")
 
 
-def _make(value: Any, classes: Mapping[str, str], key: str, method: str) -> Any:
+def _make(value: Any, classes: Mapping[str, type], key: str, method: str) -> Any:
     name, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, None)
     if isinstance(name, str) and ":" in name:
         return make_object(value, key, method)
-    return make_object({f"{__name__}:{classes[check_choice(tuple(classes), name, key)]}": parameters}, key, method)
+    known = classes[check_choice(tuple(classes), name, key)]
+    return make_object({f"{known.__module__}:{known.__qualname__}": parameters}, key, method)
 
 
 def _probabilities(policy: PolicyFunction, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
