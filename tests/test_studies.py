@@ -29,6 +29,7 @@ UNPUBLISHED = {
     "ocv",
     "sharp_coverage",
     "shift_learning",
+    "tree_level",
 }  # configured studies without a published table
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
 

@@ -99,13 +99,13 @@ def test_without_columns_that_people_can_read_no_tree_competes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("validation", ["holdout", "blocks"])
-def test_few_logs_without_an_effect_give_a_better_tree(validation):
+def test_few_logs_without_an_effect_give_a_better_tree():
+    """The study tree_level has more logs, and blocks."""
     answers = [
-        learn(log_of(400, 0.0, seed), MAPPING | {"algorithm": None}, readable=True, validation=validation)
-        for seed in range(100)
+        learn(log_of(400, 0.0, seed), MAPPING | {"algorithm": None}, readable=True, validation="holdout")
+        for seed in range(20)
     ]
-    assert sum(answer.is_better for answer in answers) <= 9  # 95 % of the binomial distribution at level .05
+    assert sum(answer.is_better for answer in answers) <= 3  # of the binomial distribution at level .05, 98 %
 
 
 def test_trees_need_one_of_k_actions():
