@@ -107,6 +107,12 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
     options = ["--baseline", weeks / "old.npz"]
     compared = answer("certify", weeks / "new.npz", tmp_path / "own.csv", *options)[0]
     assert "itself" not in compared["verdict"]["sentence"]
+    rare = own.assign(click=np.where(rng.random(ROWS) < 0.01, rng.lognormal(3, 1.5, ROWS), 0))
+    rare.to_csv(tmp_path / "rare.csv", index=False)
+    refused = answer("certify", weeks / "new.npz", tmp_path / "rare.csv", *options)[0]
+    assert "the skewness of its mean" in refused["verdict"]["sentence"]
+    [advice] = refused["verdict"]["changes"]
+    assert advice.startswith("The log says little about the baseline old.npz: its effective sample size is")
 
 
 def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks, monkeypatch):

@@ -102,6 +102,21 @@ def _round_up(rows: float) -> int:
     return int(-(-rows // unit)) * unit
 
 
+def advise_baseline(comparison: Comparison) -> list[str]:
+    """Return advice if a log has fewer effective rows of the baseline than of the policy; none without a baseline."""
+    if not comparison.settings.reference.is_baseline:
+        return []
+    size, of_policy = comparison.evaluation.of_baseline.value().effective_size, comparison.difference.effective_size
+    if not size < of_policy:
+        return []
+    name = comparison.settings.reference.name
+    return [
+        f"The log says little about {name}: its effective sample size is {format_count(size)}, that of the policy "
+        f"{format_count(of_policy)}. Let {name} decide in a share of the rows, or raise explore in the mapping of the "
+        "policy that runs."
+    ]
+
+
 def advise_logging(diagnosis: Diagnosis) -> list[str]:
     """Return advice on how to log data on which the failed checks would pass."""
     failed = {check.consequence for check in diagnosis.failed}

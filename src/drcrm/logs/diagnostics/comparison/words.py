@@ -29,6 +29,7 @@ from drcrm.logs.diagnostics.comparison.advice import (
     OTHER_LOGGER,
     REPAIRS,
     TRY_OTHERS,
+    advise_baseline,
     advise_guardrail,
     advise_logging,
     advise_rows,
@@ -125,7 +126,7 @@ def _explain_refusal(verdict: Verdict, evidence: Evidence) -> tuple[str, list[st
     if verdict.name == NOT_SHOWN:
         rows = f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."
         return sentence, [*advice, rows], True
-    remedies = [] if verdict.failed else [*evidence.remedies]
+    remedies = [] if verdict.failed else [*evidence.remedies] or advise_baseline(evidence.comparison)
     return sentence, [*advice, *(remedies or advise_logging(evidence.diagnosis))], False
 
 
