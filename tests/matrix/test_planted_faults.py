@@ -92,8 +92,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         SLICES,
     ),
     "guardrail_is_an_outcome": (
-        "log, forecasts = log.with_cost(cost), log.column(FORECASTS)",
-        "log, forecasts = log.with_cost(-cost), log.column(FORECASTS)",
+        'log.with_cost(np.array(log.column("guardrails")[:, place]))',
+        'log.with_cost(-np.array(log.column("guardrails")[:, place]))',
         Row(guardrail="absolute", estimate="ips"),
     ),
     "counts_are_copies": (
