@@ -51,7 +51,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "within_subsection_order": ExplicitOrder([f"{name}.py" for name in EXAMPLES]),
-    "ignore_pattern": "web_handler",  # user-guide/serving.md shows it
+    "ignore_pattern": "web_handler|router",  # pages of the user guide show them
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
