@@ -45,13 +45,13 @@ numpydoc_show_class_members = False
 
 EXAMPLES = "first_policy", "reading_a_verdict", "certificate", "serving", "dsjson", "action_lists"
 EXAMPLES += "listed_table", "feature_map", "grid_search", "own_risk", "own_weight", "own_competitor"
-EXAMPLES += ("weekly_loop", "figure_1")
+EXAMPLES += ("weekly_loop", "router", "figure_1")
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "within_subsection_order": ExplicitOrder([f"{name}.py" for name in EXAMPLES]),
-    "ignore_pattern": "web_handler|router",  # pages of the user guide show them
+    "ignore_pattern": "web_handler",  # user-guide/serving.md shows it
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
