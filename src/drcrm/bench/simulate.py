@@ -7,6 +7,7 @@ know about the rewards, by default the expected rewards.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ class Sample:
         return _probabilities(policy, self.log.X, self.scores)
 
 
-class Simulator:
+class Simulator(ABC):
     """Base class of simulators.
 
     Attributes
@@ -68,9 +69,9 @@ class Simulator:
     clusters: np.ndarray | None = None
     __repr__ = constructor_repr
 
+    @abstractmethod
     def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return contexts X (n, d) and the expected costs of all actions (n, K)."""
-        raise NotImplementedError
 
     def scores(self, X: np.ndarray, costs: np.ndarray) -> np.ndarray:
         """Return the scores that policies know, (n, K), by default the expected rewards."""

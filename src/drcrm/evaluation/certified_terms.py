@@ -288,9 +288,8 @@ class CertifiedTerms:
         """Return why to doubt the certificate: a small effective sample size, and a low mean weight."""
         log, evaluation = self.log, self.evaluation
         least, notes = EVALUATIONS[evaluation.estimate].least_size or 0, []
-        for (terms, *_), is_safe in zip(
-            self.sides[: len(evaluation.sides)], (log.cost.max() <= 0, log.cost.min() >= 0), strict=False
-        ):
+        weighted = self.sides[: len(evaluation.sides)]  # logged costs have no weights
+        for (terms, *_), is_safe in zip(weighted, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
             if is_safe and not evaluation.kind.is_translation_equivariant:  # weights that are missing raise the bound
                 continue
             rows = effective_sample_size(terms.weight * log.relative_weight, log.copies)

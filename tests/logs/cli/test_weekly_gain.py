@@ -14,7 +14,7 @@ MAPPING = {"action": "a", "propensity": "p", "reward": "sales", "features": {"nu
 
 @pytest.fixture
 def certify(answer, tmp_path):
-    """Certify a column of a log with two actions, of which 1 is better, and return the answer with its report."""
+    """Certify a column of a log in which action 1 is better than action 0, and return the answer with its report."""
     rng = np.random.default_rng(0)
     action = rng.integers(0, 2, N)
     frame = pd.DataFrame({"x": rng.normal(size=N), "a": action, "p": 0.5, "pi": np.where(action, 0.9, 0.1)})

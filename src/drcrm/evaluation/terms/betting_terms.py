@@ -134,12 +134,12 @@ def betting_mixture(
         raise InputError(f"cost_range must have two different costs, got {least:.6g} and {largest:.6g}")
     origin, scale = (largest, largest - least) if sign > 0 else (least, least - largest)
     compared = evaluation if is_paired else evaluation.alone
-    others = compared.sides[1:]
-    factor = settings.factor if others or compared.has_logged_costs else 0.0
+    references = compared.sides[1:]
+    factor = settings.factor if references or compared.has_logged_costs else 0.0
     bets = _Bets.of(evaluation, settings, units, origin, scale)
-    if others:
-        [other] = others
-        terms = bets.differ_from(other, _largest_weight(other, settings, settings.largest_weight), factor)
+    if references:
+        [reference] = references
+        terms = bets.differ_from(reference, _largest_weight(reference, settings, settings.largest_weight), factor)
     elif EVALUATIONS[evaluation.estimate].kind.uses_model:
         terms = bets.control(evaluation, origin, scale, factor)
     else:

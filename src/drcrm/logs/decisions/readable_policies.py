@@ -1,4 +1,4 @@
-"""What a policy is worth next to policies that people can read: the best single action."""
+"""Comparison of a policy with the best single action, the simplest policy that people can read."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def shipped_algorithms() -> dict[str, dict]:
 
 
 def as_algorithm(value: Any) -> Algorithm:
-    """Return the shipped algorithm of this name, or that of a map that the schema of mappings has checked.
+    """Return the shipped algorithm of this name, or the algorithm of a map that the schema of mappings has checked.
 
     Raise InputError if the name or an option is unknown. The algorithm is safe unless its options say otherwise.
     """

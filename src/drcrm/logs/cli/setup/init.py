@@ -150,8 +150,8 @@ def _has_word(name: str, key: str) -> bool:
     """Return whether a name has a word that is typical of a key.
 
     For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not. For a
-    propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not. Earlier outcomes are no
-    rewards.
+    propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not. An earlier outcome is not a
+    reward.
     """
     words = _words(name)
     beside = {"propensity": WORDS["logged"] | WORDS["action"], "action": WORDS["id"], "group": WORDS["id"]}

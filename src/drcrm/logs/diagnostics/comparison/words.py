@@ -142,11 +142,7 @@ def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
     sentence = (
         f"{describe_change(evidence, has_intervals=False)}, by estimate. The change is {sides[0]} "
         f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
-    )
-    if _has_week(evidence):
-        rows = evidence.rows_per_week or 0.0
-        show = partial(comparison.format, rows=rows)
-        sentence += _per_week(evidence, " and ".join(f"{side} {show(rows * end)}" for side, end in pairs), "")
+    ) + describe_week(evidence, pairs)
     advice, helps = advise_rows(comparison, evidence.diagnosis.rows, sign)
     return sentence, [advice], helps
 
@@ -249,27 +245,24 @@ def _claim_in_blocks(evidence: Evidence, bound: float, side: str, is_better: boo
     )
 
 
-def describe_week(evidence: Evidence) -> str:
-    """Return a sentence on the change per week; empty without times, and for worst cases around the environment."""
-    if not _has_week(evidence):
+def describe_week(evidence: Evidence, bounds: Sequence[tuple[str, float]] = ()) -> str:
+    """Return a sentence on the change per week: on its ``bounds`` per row, or without them on its estimate.
+
+    It is empty without times, and for worst cases around the environment.
+    """
+    rows = evidence.rows_per_week
+    if rows is None or evidence.radius is not None:
         return ""
-    rows = evidence.rows_per_week or 0.0
-    part, show = evidence.gain(rows)["outcome"], partial(evidence.comparison.format, rows=rows)
-    interval = _describe_interval({key: value for key, value in part.items() if value is not None}, 1, show)
-    bound = part["bound"]
-    side = "" if bound is None else f", and {evidence.units.side} {show(bound)}"
-    return _per_week(evidence, show(part["value"]), f"{interval}{side}")
-
-
-def _has_week(evidence: Evidence) -> bool:
-    """Return whether a change per week has a meaning: with times, and without worst cases around the environment."""
-    return evidence.rows_per_week is not None and evidence.radius is None
-
-
-def _per_week(evidence: Evidence, amounts: str, end: str) -> str:
-    """Return a sentence on amounts per week, with its ``end``."""
-    rows, name = format_count(evidence.rows_per_week), evidence.units.name
-    return f" At {rows} rows per week, as in this log, that is {amounts} {name} per week{end}."
+    show, end = partial(evidence.comparison.format, rows=rows), ""
+    if bounds:
+        amounts = " and ".join(f"{side} {show(rows * bound)}" for side, bound in bounds)
+    else:
+        part = evidence.gain(rows)["outcome"]
+        amounts, bound = show(part["value"]), part["bound"]
+        end = _describe_interval({key: value for key, value in part.items() if value is not None}, 1, show)
+        end += "" if bound is None else f", and {evidence.units.side} {show(bound)}"
+    week = f"{format_count(rows)} rows per week, as in this log"
+    return f" At {week}, that is {amounts} {evidence.units.name} per week{end}."
 
 
 def _confidence(comparison: Comparison) -> str:
