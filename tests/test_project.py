@@ -19,9 +19,9 @@ from drcrm.estimates import ESTIMATES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.config import project_config
+from drcrm.paper.datasets.source_formats import SCALES
 from drcrm.paper.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, REFERENCE, ROLES
 from drcrm.paper.runs import CLASSIFIERS
-from drcrm.paper.source_formats import SCALES
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk
 from drcrm.selection.registry.algorithms import ESTIMATORS

@@ -9,12 +9,7 @@ from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
-from drcrm.paper.runs import (
-    all_algorithms,
-    run_algorithms,
-    shown_algorithms,
-    uses_cost_model,
-)
+from drcrm.paper.runs import all_algorithms, run_algorithms, shown_algorithms, uses_cost_model
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}

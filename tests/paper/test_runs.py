@@ -4,16 +4,13 @@ import json
 
 import pytest
 
-from drcrm.paper.runs import (
-    all_runs,
+from drcrm.paper.runs import all_runs, home_of, runs_shown, study_runs
+from drcrm.paper.step_parameters import (
     fetch_parameters,
     fit_parameters,
-    home_of,
     mapping_of,
     options_of_entry,
     provenance_parameters,
-    runs_shown,
-    study_runs,
 )
 
 

@@ -12,7 +12,7 @@ from workflows import snakemake
 
 from drcrm.errors import InputError
 from drcrm.paper.config import project_config
-from drcrm.paper.runs import module_files, options_of_entry
+from drcrm.paper.step_parameters import module_files, options_of_entry
 from drcrm.paper.steps import evaluations
 
 ROOT = Path(__file__).parents[2]

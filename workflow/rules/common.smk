@@ -11,7 +11,7 @@ import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
-from drcrm.paper import runs
+from drcrm.paper import runs, step_parameters
 from drcrm.paper.config import SCHEMA, complete, read_config
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES

@@ -15,7 +15,7 @@ def logging_policy_of(wildcards):
 def own_classes(wildcards):
     """Return the files in the working folder of the classes that an algorithm or a classifier names."""
     entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
-    return [local(os.path.relpath(file)) for file in runs.own_files(entry)]
+    return [local(os.path.relpath(file)) for file in step_parameters.own_files(entry)]
 
 
 def learned(kind):
@@ -54,7 +54,7 @@ rule fit:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=lambda w: json.dumps(runs.fit_parameters(config, w.experiment, w.algorithm)),
+        settings=lambda w: json.dumps(step_parameters.fit_parameters(config, w.experiment, w.algorithm)),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
@@ -77,7 +77,7 @@ rule classify:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=lambda w: json.dumps(runs.classifier_parameters(config, w)),
+        settings=lambda w: json.dumps(step_parameters.classifier_parameters(config, w)),
     message:
         "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:

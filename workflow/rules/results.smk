@@ -82,7 +82,7 @@ rule provenance:
     params:
         code=library_code,
         project=unchecked(PROJECT),
-        settings=lambda w: json.dumps(runs.provenance_parameters(config, w.subject), sort_keys=True),
+        settings=lambda w: json.dumps(step_parameters.provenance_parameters(config, w.subject), sort_keys=True),
     message:
         "provenance of {wildcards.subject}"
     shell:

@@ -11,8 +11,8 @@ import numpy as np
 from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
 from drcrm.files import write_json, write_npz
-from drcrm.paper.source_formats import Contexts, DatasetSpec, load, load_digits, scaled
-from drcrm.paper.sources import Record, Source, file_digest, origin_of, read_record
+from drcrm.paper.datasets.source_formats import Contexts, DatasetSpec, load, load_digits, scaled
+from drcrm.paper.datasets.sources import Record, Source, file_digest, origin_of, read_record
 
 
 def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from refusals import refusal
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.paper.source_formats import DatasetSpec, load, load_digits, read_file, scaled
+from drcrm.paper.datasets.source_formats import DatasetSpec, load, load_digits, read_file, scaled
 
 PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = DatasetSpec(features=4, labels=[0, 1, 2])

@@ -12,7 +12,7 @@ import pytest
 from refusals import refusal
 
 from drcrm.files import write_json
-from drcrm.paper.sources import Source, local_digests, read_record
+from drcrm.paper.datasets.sources import Source, local_digests, read_record
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))

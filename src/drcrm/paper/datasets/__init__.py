@@ -1,0 +1,1 @@
+"""Data sets of the configuration: their files, their formats and their labels."""
