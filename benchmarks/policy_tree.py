@@ -1,19 +1,14 @@
-"""Policy trees: CPU seconds of the search, and regret of ``PolicyTree`` on a simulated problem.
+"""CPU seconds of the search for policy trees: ``python benchmarks/policy_tree.py``.
 
-``python benchmarks/policy_tree.py time`` compares the search for trees of depth 2, with 10 columns and 3 actions, with
-one sort of all columns.
-
-``python benchmarks/policy_tree.py regret ROWS RUNS`` prints the mean regret against the best tree of depth 2 on the
-problem of Zhou, Athey & Wager (2023), ``simulate.ZhouAtheyWager``, with known propensities.
+The script compares the search for trees of depth 2, with 10 columns and 3 actions, with one sort of all columns.
 """
 
-import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from drcrm import PolicyTree, optimal_tree, simulate
+from drcrm import optimal_tree
 
 SIZES = (100_000, 32), (1_000_000, 32), (1_000_000, 64)  # rows and thresholds
 
@@ -38,23 +33,5 @@ def measure_time() -> None:
         print(f"{n:9} {thresholds:11} {search:8.2f} {sort:7.3f} {search / sort:6.1f}")
 
 
-def measure_regret(n: int, runs: int) -> None:
-    """Print the mean regret of runs with n rows, with its standard error."""
-    problem = simulate.ZhouAtheyWager()
-    X, cost = problem.draw_contexts(100_000, np.random.default_rng(10**6))
-    rows = np.arange(len(X))
-    best = cost[rows, optimal_tree(X, -cost, thresholds=200, least_share=0).predict(X)].mean()
-    regrets = []
-    for run in range(runs):
-        log = problem.draw(n, seed=[run, n]).log
-        tree = PolicyTree().fit(log.X, log.Y, log.propensity, log.cost, n_actions=3)
-        regrets.append(cost[rows, tree.predict(X)].mean() - best)
-    error = np.std(regrets, ddof=1) / np.sqrt(runs) if runs > 1 else np.nan
-    print(f"{n} rows, {runs} runs: mean regret {np.mean(regrets):.4f}, standard error {error:.4f}")
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "time":
-        measure_time()
-    else:
-        measure_regret(*map(int, sys.argv[2:4]))
+    measure_time()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
@@ -41,3 +43,16 @@ def verdict_table(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     verdicts = [verdict for verdict in VERDICTS if verdict != "worse"]
     cells = ((*map(str, row[: len(keys)]), *map(number, row[len(keys) :])) for row in table[[*keys, *verdicts]].values)
     return table_of((*keys, *verdicts), cells)
+
+
+def compare(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a table whose cells are published, with the differences from the published numbers.
+
+    ``difference`` is the published value minus ours, ``difference_in_errors`` the same in joint standard errors.
+    """
+    published = pd.read_csv(Path(__file__).with_name("published_tables.csv"), dtype={"setting": str})
+    cell = ["table", "setting", "dataset", "method"]
+    rows = table.merge(published, on=cell, suffixes=("", "_published")).rename(columns={"value_published": "published"})
+    rows["difference"] = rows["published"] - rows["value"]
+    errors = np.hypot(rows["standard_error"], rows["standard_error_published"])
+    return rows.assign(difference_in_errors=rows["difference"] / errors)

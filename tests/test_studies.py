@@ -12,12 +12,12 @@ import pytest
 import yaml
 from bets import bound_by_loops
 from page_numbers import numbers
-from scipy.stats import binom
+from scipy.stats import binom, t
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import Ridge
 from workflows import jobs, snakemake, write_config
 
-from drcrm import BanditLog
+from drcrm import BanditLog, optimal_tree
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.diagnosis import diagnose
@@ -26,7 +26,9 @@ ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
     "block_power",
+    "ls_radius",
     "ocv",
+    "policy_trees",
     "sharp_coverage",
     "shift_learning",
     "tree_level",
@@ -395,3 +397,44 @@ def test_logs_of_the_power_of_blocks_have_a_gain_that_contexts_show(study):
         log = power.draw_log(kind, 0)
         assert len(log) == power.ROWS[kind]
         assert log["click"].mean() == pytest.approx(level, abs=5 * np.sqrt(level / len(log)))
+
+
+def test_bounds_of_the_radius_study_are_those_of_the_source(study):
+    """Formulas of the public code of Sakhi et al., which has the limit or the inverse of λ as M = √n."""
+    rng, n, delta = np.random.default_rng(3), 500, 0.05
+    p, pi, reward = rng.uniform(0.01, 1, n), rng.uniform(0.01, 1, n), (rng.random(n) < 0.6).astype(float)
+    M, w, conf = np.sqrt(n), pi / p, np.log(1 / delta)
+    clipped, smoothed = np.minimum(w, M) * reward, M * np.log(1 + w * reward / M)
+    bernstein = np.sqrt(2 * np.log(2 / delta) / n * clipped.var(ddof=1)) + 7 * M * np.log(2 / delta) / (3 * (n - 1))
+    expected = {
+        "logarithmic smoothing": M * (np.exp((smoothed.mean() - M * conf / n) / M) - 1),
+        "implicit exploration": (pi / (p + 1 / (2 * M)) * reward).mean() - 2 * M * conf / (2 * n),
+        "empirical Bernstein": clipped.mean() - bernstein,
+        "clipping": M * (np.exp((clipped.mean() - (clipped**2).mean() / (2 * M) - M * conf / n) / M) - 1),
+        "Student": (w * reward).mean() - t.ppf(1 - delta, n - 1) * (w * reward).std(ddof=1) / np.sqrt(n),
+    }
+    assert study("ls_radius").published_bounds(pi, p, reward) == pytest.approx(expected, rel=1e-12)
+
+
+def test_policies_of_the_radius_study_know_their_truth(study, monkeypatch):
+    """The mean reward of the evaluated policy, estimated by its weights, is the truth of the radii."""
+    radius = study("ls_radius")
+    setting, counts = (0.4, 0.3, 0.1), (20_000, 30_000, 50_000)
+    bounds = {"nearly the truth": lambda pi, p, reward: (pi / p * reward).mean()}
+    monkeypatch.setattr(radius, "BETTING", {})
+    monkeypatch.setattr(radius, "published_bounds", lambda *log: {name: f(*log) for name, f in bounds.items()})
+    [(value, _)] = radius.measure_radii(counts, *setting, np.random.default_rng(0)).values()
+    assert value < 0.02
+    bounds = {"half of it": lambda pi, p, reward: (pi / p * reward).mean() / 2}
+    [(value, false)] = radius.measure_radii(counts, *setting, np.random.default_rng(0)).values()
+    assert (value, false) == (pytest.approx(0.5, abs=0.01), False)
+
+
+def test_regrets_of_trees_are_those_of_a_search_over_the_regions(study):
+    """The best tree of depth 2 on the two columns that matter costs as much as the study's best tree."""
+    trees = study("policy_trees")
+    X, costs, best = trees.population()
+    of_two = optimal_tree(X[:, [4, 6]], -costs, thresholds=200, least_share=0)
+    assert best == pytest.approx(trees.expected_cost(of_two, X[:, [4, 6]], costs), abs=1e-9)
+    [row] = trees.measure(0, sizes=(1000,))
+    assert 0 < row["regret"] < 0.5
