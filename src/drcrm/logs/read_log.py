@@ -1,5 +1,6 @@
 """Read log files of all formats: a single file, or the files of a folder one after the other."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -7,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
@@ -57,21 +59,35 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
 
 @contextmanager
 def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
-    """Yield the files of a log: for a table in memory, a temporary CSV file without the index, ``frame.csv``.
+    """Yield the files of a log: for a table in memory, a temporary file without the index, ``frame.csv``.
 
-    Errors about the file name the frame instead of it.
+    If cells are lists, it is ``frame.jsonl``. Errors about the file name the frame instead of it.
     """
     if not isinstance(log, pd.DataFrame):
         yield log
         return
     with TemporaryDirectory(prefix="drcrm-") as folder:
-        path = Path(folder) / "frame.csv"
-        with refuse_errors("the frame cannot be written as CSV"):
-            log.to_csv(path, index=False)
+        path = Path(folder) / ("frame.jsonl" if has_lists(log) else "frame.csv")
+        with refuse_errors(f"the frame cannot be written as {path.suffix}"):
+            if has_lists(log):
+                lines = (json.dumps(row, default=_plain) + "\n" for row in log.to_dict("records"))
+                path.write_text("".join(lines), encoding="utf-8")
+            else:
+                log.to_csv(path, index=False)
         try:
             yield path
         except InputError as error:
             raise InputError(str(error).replace(str(path), "the frame")) from None
+
+
+def has_lists(frame: pd.DataFrame) -> bool:
+    """Return whether a frame has a column with a list in its first row."""
+    return any(isinstance(cell, list | np.ndarray) for cell in frame.head(1).to_numpy(dtype=object).ravel())
+
+
+def _plain(value: Any) -> Any:
+    """Return an array or a number of NumPy as Python's, and other objects, such as times, as texts."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 def read_raw_log(
@@ -94,6 +110,9 @@ def read_raw_log(
     most : int
         Largest size in bytes of the rows in memory, if ``folder`` is given.
     """
+    if isinstance(path, pd.DataFrame) and has_lists(path):
+        with written_log(path) as file:
+            return read_raw_log(file, frame_mapping(mapping))
     if isinstance(path, pd.DataFrame):
         return join_batches([frame_batch(path.set_axis(range(len(path))), frame_mapping(mapping), "frame")])
     mapping = as_mapping(mapping)

@@ -7,6 +7,7 @@ from typing import Any
 
 from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.logs.encoding.nested_lists import flatten_objects
 from drcrm.logs.readers.base import Select, one_line
 from drcrm.logs.readers.tables import TableReader
 
@@ -25,11 +26,11 @@ class ParquetReader(TableReader):
         with _open_parquet(file) as table:
             if not table.metadata.num_rows:
                 return
-            header = _flatten(table.schema_arrow.empty_table()).column_names
+            header = flatten_objects(table.schema_arrow.empty_table()).column_names
             columns = select(header).names or header[:1]  # a table without columns has no rows
             for batch in table.iter_batches(self.rows, columns=columns, use_threads=False):
                 report_progress(file.stat().st_size * batch.num_rows // table.metadata.num_rows, "bytes")
-                yield _flatten(arrow.table(batch)).select(columns).replace_schema_metadata()
+                yield flatten_objects(arrow.table(batch)).select(columns).replace_schema_metadata()
 
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the Arrow type that represents a column of files whose types differ, such as null and int64.
@@ -39,7 +40,7 @@ class ParquetReader(TableReader):
         arrow, schemas = import_extra("pyarrow"), []
         for file in self.files:
             with prefix_errors(file), _open_parquet(file) as parquet:
-                flat = _flatten(parquet.schema_arrow.empty_table()).schema
+                flat = flatten_objects(parquet.schema_arrow.empty_table()).schema
             kinds = {field.name: field.type for field in flat if field.name in names}
             is_category = arrow.types.is_dictionary
             schemas.append(arrow.schema({n: k.value_type if is_category(k) else k for n, k in kinds.items()}))
@@ -48,21 +49,6 @@ class ParquetReader(TableReader):
         except arrow.ArrowException as error:
             raise InputError(f"expected one type of a column in all files; write CSV ({one_line(error)})") from None
         return dict(zip(joint.names, joint.types, strict=True))
-
-
-def _flatten(table: Any) -> Any:
-    """Return an Arrow table with a column such as ``user.age`` for each field of nested objects.
-
-    A field is left out if the table has another column of this name.
-    """
-    is_nested = import_extra("pyarrow").types.is_struct
-    while any(map(is_nested, kinds := table.schema.types)):
-        columns = set(table.column_names)
-        are_fields = [is_nested(kind) for kind in kinds for _ in range(kind.num_fields if is_nested(kind) else 1)]
-        table = table.flatten()
-        flat = enumerate(zip(table.column_names, are_fields, strict=True))
-        table = table.select([place for place, (name, is_field) in flat if not (is_field and name in columns)])
-    return table
 
 
 @contextmanager

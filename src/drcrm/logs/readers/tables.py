@@ -30,11 +30,11 @@ from drcrm.logs.encoding.columns import (
     reject_values,
 )
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
+from drcrm.logs.encoding.nested_lists import PANDAS_OPTIONS, explode_lists, nested_fields
 from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
 from drcrm.logs.readers.base import Columns, Reader, Select
 from drcrm.mapping.log_mapping import COLUMNS, LogMapping, as_mapping
 
-OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 WEIGHTED = "logging_mean", "propensity"  # columns of a batch from the weights of all actions
@@ -85,24 +85,31 @@ class TableReader(Reader):
         Consecutive rows with the same value of ``list_id`` are in one frame, so frames may have fewer or more rows.
         """
         arrow, first = import_extra("pyarrow"), 0
-        partition, columns, column_of = partition_of(file), Columns([], []), {}
+        partition, columns, column_of, fields = partition_of(file), Columns([], []), {}, []
 
         def choose(header: list[str]) -> Columns:
-            nonlocal columns, column_of
+            nonlocal columns, column_of, fields
             known = {name: value for name, value in partition.items() if name not in header}
             columns = select([*header, *known])
-            column_of = find_columns([*header, *known], columns.names)
-            names = [name for name in column_of.values() if name not in known]
-            return Columns(names, [column_of[name] for name in columns.numeric if column_of[name] not in known])
+            fields = nested_fields([*header, *known], columns.names, list_id)
+            column_of = find_columns([*header, *known, *fields], columns.names)
+            names = [name for name in column_of.values() if name not in known and name not in fields]
+            return Columns(names, [column_of[name] for name in columns.numeric if column_of[name] in names])
 
-        for table in _cut_after_lists(self.read_tables(file, choose), self.rows, lambda: column_of.get(list_id or "")):
+        tables = self.read_tables(file, choose)
+        if list_id is not None:
+            tables = explode_lists(tables, list_id, lambda: fields, [self.mapping.chosen, self.mapping.rule])
+        for table in _cut_after_lists(tables, self.rows, lambda: column_of.get(list_id or "")):
             rows = range(first, first + len(table))
             for name in partition.keys() - {*table.column_names}:
                 table = table.append_column(
                     name, arrow.repeat(arrow.scalar(partition[name], arrow.string()), len(rows))
                 )
             table = arrow.table({name: table[column] for name, column in column_of.items()} or table)
-            yield self.with_decimal_points(table, columns.numeric, first).to_pandas(**OPTIONS).set_axis(rows), table
+            yield (
+                self.with_decimal_points(table, columns.numeric, first).to_pandas(**PANDAS_OPTIONS).set_axis(rows),
+                table,
+            )
             first = rows.stop
         arrow.default_memory_pool().release_unused()
 
@@ -130,7 +137,7 @@ def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
     """Return the last end of a list in the first rows of a table, else the first one after them; 0 if there is none."""
     if list_column not in table.column_names:
         return rows
-    codes, _ = pd.factorize(table[list_column].to_pandas(**OPTIONS), use_na_sentinel=False)
+    codes, _ = pd.factorize(table[list_column].to_pandas(**PANDAS_OPTIONS), use_na_sentinel=False)
     ends = np.flatnonzero(np.diff(codes)) + 1
     return int(ends[max(np.searchsorted(ends, rows, "right") - 1, 0)]) if len(ends) else 0
 

@@ -17,9 +17,10 @@ import pandas as pd
 
 from drcrm.arrays.number_formats import format_number
 from drcrm.arrays.validation import LARGEST_PROBABILITY
-from drcrm.errors import InputError, escape_unprintable, prefix_errors
+from drcrm.errors import InputError, escape_unprintable, import_extra, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, boolean_numbers, categories, is_missing, numbers, times_of
+from drcrm.logs.encoding.nested_lists import PANDAS_OPTIONS, explode_lists, objects_of_lists
 from drcrm.logs.read_log import first_frame, name_of, short_name
 from drcrm.logs.readers.base import Columns
 from drcrm.mapping.log_mapping import LogMapping
@@ -56,7 +57,10 @@ EXPECTED = {  # the required keys: keys that stand for them, and what their colu
     "propensity": (["propensity"], "numbers in (0, 1] in all rows", "propensity or prob"),
     "reward": (["reward", "cost"], "different numbers", "reward, click or cost"),
 }
-NESTED = "lists or maps. If it lists candidates, write a row for each of them, with the keys list and chosen"
+NESTED = (
+    "# not read: {0}, which has lists or maps. If it lists candidates, write instead of an action: list: {0}\n"
+    "# chosen: COLUMN  # of the logged candidate's position in the list, from 0; its features are {0}.NAME"
+)
 OPTIONAL = {
     "group": "rows with the same value depend on each other",
     "time": "orders the rows, to check for drift; with `split: last 25 %`, the last rows are held out",
@@ -82,8 +86,9 @@ def run(options: argparse.Namespace) -> None:
         frame = first_frame(
             options.log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
         )
+        frame, lists = explode_candidates(frame)
     frame, pairs, nested = read_columns(frame)
-    roles = assign_roles(frame)
+    roles = assign_roles(frame, lists)
     settings = {"delimiter": known.delimiter, "encoding": known.encoding, "booleans": pairs}
     sections = [
         [
@@ -92,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
         ]
     ]
     sections += _mapping_sections(frame, roles, settings)
-    sections.append([f"# not read: {_quote(name)} ({NESTED})" for name in nested])
+    sections.append([NESTED.format(_quote(name)) for name in nested])
     write_text(options.output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     missing = [key for key, (keys, *_) in EXPECTED.items() if roles.keys().isdisjoint(keys)]
     config = "MAPPING.yaml" if is_printed else str(options.output)
@@ -101,6 +106,34 @@ def run(options: argparse.Namespace) -> None:
     advice = f"The mapping lacks {' and '.join(missing)}. Its comments have candidates."
     advice = advice if missing else f"Check {config}, then learn a policy:\n\n    drcrm learn {words}"
     print(advice, file=sys.stderr if is_printed else sys.stdout)
+
+
+def explode_candidates(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return a frame with a row for each candidate, and the columns of the list and of the logged positions.
+
+    Without a column of lists of objects and one of positions, return the frame and no columns.
+    """
+    arrow = import_extra("pyarrow")
+    names = [name for name, column in frame.items() if isinstance(column.iloc[0], list | np.ndarray)]
+    if len(names) != 1:
+        return frame, {}
+    name = str(names[0])
+    with suppress(InputError):
+        objects, sizes = objects_of_lists(arrow.array(frame[name]), name, 0)
+        positions = [column for column in frame if column != name and _are_positions(frame[column], sizes)]
+        if len(positions) == 1:
+            table = arrow.Table.from_pandas(frame, preserve_index=False)
+            (table,) = explode_lists([table], name, lambda: objects.column_names, positions)
+            return table.to_pandas(**PANDAS_OPTIONS), {"list": name, "chosen": str(positions[0])}
+    return frame, {}
+
+
+def _are_positions(column: pd.Series, sizes: np.ndarray) -> bool:
+    """Return whether a column has positions in lists. Values up to 1 could also be an outcome."""
+    with suppress(InputError):
+        places = numbers(column, str(column.name))
+        return bool((places % 1 == 0).all() and (places < sizes).all() and places.min() == 0 < places.max() - 1)
+    return False
 
 
 def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str], list[str]]:
@@ -188,13 +221,13 @@ def _suggests(column: pd.Series, key: str) -> bool:
     return _has_word(name, key) and (_fits(column, key) or (is_outcome and is_readable))
 
 
-def assign_roles(frame: pd.DataFrame) -> dict[str, str]:
+def assign_roles(frame: pd.DataFrame, lists: dict[str, str]) -> dict[str, str]:
     """Return the name of the column of each key of the mapping, unless several columns fit.
 
     Without a name for the reward, the only column of 0 and 1 is the reward. In a table with a row for each candidate,
-    the other keys are those of the chosen rows.
+    the other keys are those of the chosen rows. ``lists`` are the columns of the candidates, if they are known.
     """
-    roles = _find_lists(frame)
+    roles = lists or _find_lists(frame)
     if roles:
         frame = frame[frame[roles["chosen"]] == 1].drop(columns=[*roles.values()])
     for key in ("propensity", "reward", "cost", *(() if roles else ("action",)), *OPTIONAL):
@@ -278,6 +311,8 @@ def _feature_lines(free: pd.DataFrame, chosen: pd.Series | None) -> Iterator[str
 def _why_no_feature(column: pd.Series, chosen: pd.Series | None) -> str:
     """Return why a column is left out of the features, or an empty text."""
     name, n, distinct, is_number = str(column.name), len(column), column.nunique(), _kind(column) == "numeric"
+    if chosen is not None and column[chosen == 1].nunique() == distinct:  # a value for each list
+        n = int((chosen == 1).sum())
     keys = ("propensity", "reward", "cost", *(() if chosen is not None else ("action",)), "group")
     key = next((key for key in keys if _suggests(column, key)), "")
     is_outcome = not _words(name).isdisjoint(WORDS["outcome"]) and _words(name).isdisjoint(WORDS["before"])
