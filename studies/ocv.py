@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from cells import compare, number, table_of
 from scipy.special import softmax
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
@@ -108,3 +109,17 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
     table.insert(0, "table", "ocv")
     table.insert(2, "dataset", "letter")
     return table
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return our errors, the published ones, and published − ours in joint standard errors."""
+    rows = []
+    for cell in compare(table).itertuples():
+        exponent = int(np.floor(np.log10(cell.value)))
+        ours, published = (
+            f"{number(value / 10**exponent, 2)} ± {number(error / 10**exponent, 2)}"
+            for value, error in ((cell.value, cell.standard_error), (cell.published, cell.standard_error_published))
+        )
+        temperature, unit = cell.setting.removeprefix("T=").replace("-", "−"), f"10^{exponent}".replace("-", "−")
+        rows.append((temperature, cell.method, unit, ours, published, number(cell.difference_in_errors, 1, "+")))
+    return table_of(("T", "method", "unit", "ours", "published", "(published − ours)/error"), rows)

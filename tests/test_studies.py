@@ -27,7 +27,6 @@ UNPUBLISHED = {
     "block_level",
     "block_power",
     "ls_radius",
-    "ocv",
     "policy_trees",
     "sharp_coverage",
     "shift_learning",
@@ -438,3 +437,15 @@ def test_regrets_of_trees_are_those_of_a_search_over_the_regions(study):
     assert best == pytest.approx(trees.expected_cost(of_two, X[:, [4, 6]], costs), abs=1e-9)
     [row] = trees.measure(0, sizes=(1000,))
     assert 0 < row["regret"] < 0.5
+
+
+def test_published_selections_agree_with_those_of_other_authors(study):
+    """Within four joint standard errors; the page says two."""
+    cells = study("cells").compare(published("ocv"))
+    assert len(cells) == 12
+    assert (cells["runs"] == 100).all()
+    assert (cells["difference_in_errors"].abs() < 2).all()
+    errors = published("ocv").set_index(["setting", "method"])["value"]
+    for temperature in ("T=10", "T=-10"):
+        assert errors[temperature, "SLOPE"] == errors[temperature, "DR"]
+    assert errors["T=-10"].drop("OCV by IPS").idxmin() == "IPS"
