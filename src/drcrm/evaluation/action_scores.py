@@ -12,6 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.prepared_log import modelled_cost
+from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
 
 MOST_CONTEXTS = 2**20  # for a tree, evenly spaced if there are more
 
@@ -61,7 +62,7 @@ def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT) -> S
     InputError
         If the actions are not one of K.
     """
-    from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy  # imports scikit-learn, which is slow
+    from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow
 
     log.actions.require_classes("a policy tree")
     log = log.without_empty_rows()
@@ -70,4 +71,4 @@ def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT) -> S
         log = log.recount(log.count * is_used[log.context])
     scores = doubly_robust_scores(log, support=support)
     counts = np.bincount(log.context, log.count, log.n_contexts)
-    return tree_policy(fit_encoded_tree(log, scores, counts, depth), log.X)
+    return tree_policy(fit_encoded_tree(readable_columns(log), log.X, scores, counts, depth), log.X)

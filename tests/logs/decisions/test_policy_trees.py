@@ -6,6 +6,7 @@ import pytest
 
 from drcrm import certify, learn, load_policy
 from drcrm.errors import InputError
+from drcrm.policies.trees.encoded_columns import apply_encoded_tree
 from drcrm.policies.trees.tree import tree_of
 
 MAPPING = {
@@ -53,7 +54,9 @@ def test_leaves_have_their_gains_with_intervals(tmp_path):
     leaves = answer.content["leaves"]
     assert [entry["leaf"] for entry in leaves] == tree_of(policy.policy).leaf_conditions()
     assert sum(entry["rows"] for entry in leaves) == 20000
-    leaf = policy.policy.features.transformer.apply(policy.encoding.contexts(later))
+    assert answer.content["explanation"]["fidelity"] == 1
+    assert answer.content["explanation"]["is_policy"]
+    leaf = apply_encoded_tree(tree_of(policy.policy), policy.encoding.contexts(later))
     best = np.where((later.city == "Bern") & (later.age <= 40), "b", "a")
     for number, entry in enumerate(leaves):
         rows = leaf == number
@@ -63,8 +66,21 @@ def test_leaves_have_their_gains_with_intervals(tmp_path):
         assert entry["difference"]["low"] <= -gain <= entry["difference"]["high"]
     answer.report(tmp_path / "report.html")
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Policy tree" in report
+    assert "What the policy does" in report
     assert "the intervals of all leaves hold together" in report
+
+
+def test_a_tree_explains_a_policy_without_one(tmp_path):
+    path = tmp_path / "policy.npz"
+    answer = learn(log_of(3000), MAPPING | {"algorithm": "kl_dro_dr"}, output=path)
+    for content in (answer.content, certify(path, log_of(2000, seed=2)).content):
+        explanation, leaves = content["explanation"], content["leaves"]
+        assert 0.8 < explanation["fidelity"] <= 1
+        assert sum(leaf["rows"] for leaf in leaves) == (content["log"].get("heldout") or 2000)
+        assert "if" in explanation["tree"]["children"][0]
+        assert not explanation["is_policy"]
+    assert tree_of(load_policy(path).policy) is None
+    assert "rows that the tree was not fitted to" in " ".join(str(answer).split())
 
 
 def test_certify_and_an_unseen_category_or_a_missing_number(tmp_path):

@@ -14,7 +14,8 @@ from drcrm.errors import InputError
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.serving.served_policy import ServedPolicy
 from drcrm.logs.serving.tree_export import export_tree
-from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy
+from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
+from drcrm.policies.trees.tree_policy import tree_policy
 
 N, EXPLORE = 400, 0.3
 PRICE, CITY, MEMBER, SIZE = 'the "price"', "city's name", "member", "size"
@@ -49,7 +50,8 @@ def make_policy(seed: int, depth: int = 2, log=LOG) -> ServedPolicy:
     """Return a policy of the best tree for random scores that depend on one column."""
     rng, columns = np.random.default_rng(seed), log.X if isinstance(log.X, np.ndarray) else log.X.toarray()
     scores = np.tanh(columns @ rng.normal(size=(columns.shape[1], 3))) + 0.3 * rng.normal(size=(N, 3))
-    policy = tree_policy(fit_encoded_tree(log, scores, np.ones(N), depth), log.X).with_exploration(EXPLORE)
+    tree = fit_encoded_tree(readable_columns(log), log.X, scores, np.ones(N), depth)
+    policy = tree_policy(tree, log.X).with_exploration(EXPLORE)
     return ServedPolicy(StoredPolicy(policy, log.encoding, None, {}))
 
 

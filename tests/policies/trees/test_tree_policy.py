@@ -10,9 +10,9 @@ from drcrm.evaluation.action_scores import learn_tree_policy
 from drcrm.logs.encoding.tables import ONE_HOT
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.policies.trees.columns import BOOLEAN, NUMBER
-from drcrm.policies.trees.encoded_columns import readable_columns
+from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
 from drcrm.policies.trees.tree import optimal_tree, tree_of
-from drcrm.policies.trees.tree_policy import fit_encoded_tree, tree_policy
+from drcrm.policies.trees.tree_policy import tree_policy
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -43,14 +43,12 @@ def columns_of(names) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_tree_is_that_of_the_table(seed, monkeypatch):
+def test_the_tree_is_that_of_the_table(seed):
     scores = np.random.default_rng(seed).normal(size=(N, 3))
     names = ["age", "member", "price", "city"]
-    monkeypatch.setattr(
-        "drcrm.policies.trees.tree_policy.readable_columns",
-        lambda log: [column for column in readable_columns(log) if column.name in names],
-    )
-    tree, expected = fit_encoded_tree(LOG, scores, np.ones(N), 2), optimal_tree(columns_of(names), scores)
+    columns = [column for column in readable_columns(LOG) if column.name in names]
+    tree = fit_encoded_tree(columns, LOG.X, scores, np.ones(N), 2)
+    expected = optimal_tree(columns_of(names), scores)
     assert tree.export_text() == expected.export_text()
     policy = tree_policy(tree, LOG.X)
     np.testing.assert_array_equal(policy.greedy(LOG.X), expected.predict(columns_of(names)))
@@ -106,7 +104,7 @@ def test_kinds_of_columns_and_columns_that_nobody_can_read():
     frame = FRAME.assign(city=np.resize(many, N), member="yes")
     log = encoded(frame, np.arange(N) % 3)
     assert [column.name for column in readable_columns(log)] == ["age", "member", "price", "at: hour", "at: weekday"]
-    tree = fit_encoded_tree(log, RNG.normal(size=(N, 3)), np.ones(N), 2)
+    tree = fit_encoded_tree(readable_columns(log), log.X, RNG.normal(size=(N, 3)), np.ones(N), 2)
     assert [column.kind for column in tree.columns][1:4] == [BOOLEAN, NUMBER, NUMBER]  # one of them is constant
 
 
@@ -114,7 +112,7 @@ def test_of_many_columns_the_best_are_searched():
     X = np.column_stack([RNG.normal(size=(N, 40)), np.ones(N)])
     log = BanditLog(X, np.arange(N) % 2, np.full(N, 0.5), np.zeros(N))
     scores = np.column_stack([np.sign(X[:, 33]), np.zeros(N)])
-    tree = fit_encoded_tree(log, scores, np.ones(N), 1)
+    tree = fit_encoded_tree(readable_columns(log), log.X, scores, np.ones(N), 1)
     assert len(tree.columns) == 20
     assert tree.columns[tree.root.column].name == "x33"
     assert np.mean(tree_policy(tree, X).greedy(X) == (X[:, 33] < 0)) > 0.98

@@ -17,7 +17,8 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
-from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, find_leaves, find_parts
+from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
+from drcrm.logs.diagnostics.explanation import explain
 from drcrm.logs.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.logs.diagnostics.log_checks import (
     check_action_drift,
@@ -35,7 +36,7 @@ from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log
 
-TABLES: dict[str, Any] = {"weights": {}, "overlap": {}}
+TABLES: dict[str, Any] = {"weights": {}, "overlap": {}, "explanation": None}
 TABLES |= {name: [] for name in ("calibration", "slices", "periods", "leaves", "actions", "largest_rows")}
 
 
@@ -136,7 +137,9 @@ def diagnose(
                     weights = weights._replace(logging_mean=corrected)
             parts = find_parts(log)
             estimates = estimate_parts(weights, parts, confidence)
-            tables["leaves"] = estimate_parts(weights, find_leaves(policy, log), confidence)
+            if explanation := explain(policy, log, weights.mean):
+                tables["explanation"] = explanation.as_dict()
+                tables["leaves"] = estimate_parts(weights, explanation.leaves, confidence)
             of_policy = [*check_weights(weights), *check_parts(weights, parts, estimates, confidence)]
             of_log.append(check_gain_drift(log, weights.weight))
         tables |= weight_tables(weights)

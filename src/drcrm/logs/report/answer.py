@@ -319,6 +319,20 @@ class Answer:
         )
 
     @property
+    def explanation(self) -> str:
+        """Sentences on the tree that shows what the policy does; empty if the command gives none."""
+        part = self.part("explanation")
+        if not part:
+            return ""
+        if part["is_policy"]:
+            return "The policy is this tree, except for its share of uniform actions."
+        fidelity, rows = format_share(part["fidelity"]), format_count(part["rows"])
+        return (
+            f"This tree approximates the policy. In {fidelity} of the {rows} rows that the tree was not fitted to, its "
+            "action is the policy's most likely one."
+        )
+
+    @property
     def single_action(self) -> str:
         """Sentences on the difference from the best single action; empty if the command gives none."""
         part = self.part("single_action")

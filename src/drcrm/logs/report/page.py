@@ -71,6 +71,7 @@ def page(answer: Mapping) -> str:
             slices=outcome_sections.parts(view, "slice"),
             periods=outcome_sections.parts(view, "period"),
             leaves=outcome_sections.parts(view, "leaf"),
+            explanation=view.explanation,
             sensitivity=sections.sensitivity(view),
             shift=sections.shift(view),
             running=sections.running(view),

@@ -41,6 +41,7 @@ def text(answer: Mapping) -> str:
         candidate_lines(view),
         guardrail_lines(view),
         check_lines(view),
+        tree_lines(view),
         wrap(view.single_action),
         wrap(view.exploration),
         wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
@@ -126,6 +127,20 @@ def check_lines(answer: Answer) -> list[str]:
             number = format_number(check["value"])
             lines += wrap(f"{prefix}: {clean(check['name'])} {number}. {clean(check['sentence'])}".rstrip(), "  ")
     return lines
+
+
+def tree_lines(answer: Answer) -> list[str]:
+    """Return the tree that shows what the policy does, a condition a line, and what the tree is."""
+    part = answer.part("explanation")
+    return ["What the policy does:", *_node_lines(part["tree"], "  "), *wrap(answer.explanation)] if part else []
+
+
+def _node_lines(node: Mapping, indent: str) -> list[str]:
+    condition = f"if {clean(node['if'])}: " if "if" in node else ""
+    if "action" in node:
+        return wrap(f"{indent}{condition}{shorten(node['action'])}", indent + "  ")
+    lines = [line for child in node["children"] for line in _node_lines(child, indent + "  " * bool(condition))]
+    return [*wrap(f"{indent}{condition}".rstrip(), indent + "  "), *lines] if condition else lines
 
 
 def note_lines(title: str, sentences: Sequence[str]) -> list[str]:

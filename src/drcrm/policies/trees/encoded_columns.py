@@ -14,6 +14,9 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.trees.columns import BOOLEAN, CATEGORY, NUMBER, Column, order_categories
+from drcrm.policies.trees.tree import ActionTree, TreeSettings, grow_tree
+
+MOST_COLUMNS = 20  # that the search tries in pairs
 
 
 @dataclass(frozen=True)
@@ -93,3 +96,22 @@ def _dense(X: Features, places: Sequence[int]) -> np.ndarray:
 def readable_columns(log: BanditLog) -> list[EncodedColumn]:
     """Return the columns of a log's table that a tree can split; without a table, the features."""
     return number_columns(log.X.shape[1]) if log.encoding is None else log.encoding.readable_columns
+
+
+def fit_encoded_tree(
+    columns: Sequence[EncodedColumn], X: Features, scores: np.ndarray, counts: np.ndarray, depth: int
+) -> ActionTree:
+    """Return the best tree for scores (m, K) of contexts, which are sums over ``counts``, (m,), occurrences.
+
+    With depth 0, it is the best single action.
+    """
+    fitted = [column.fit(X, scores, counts) for column in columns] if depth else []
+    columns, values = [column for column, _ in fitted], [of_column for _, of_column in fitted]
+    return grow_tree(columns, values, scores, counts, TreeSettings(depth, most_columns=MOST_COLUMNS))
+
+
+def apply_encoded_tree(tree: ActionTree, X: Features) -> np.ndarray:
+    """Return the number of the leaf of each encoded context, from left to right, (m,)."""
+    columns: Any = tree.columns
+    used = {node.column for node in tree.root.nodes() if node.children}
+    return tree.apply_to_values({place: columns[place].read(X) for place in used}, X.shape[0])

@@ -8,13 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.policies.trees.encoded_columns import readable_columns
-from drcrm.policies.trees.tree import ActionTree, TreeSettings, grow_tree
-
-MOST_COLUMNS = 20  # that the search tries in pairs
+from drcrm.policies.trees.encoded_columns import apply_encoded_tree
+from drcrm.policies.trees.tree import ActionTree
 
 SHARPNESS = 50.0  # logit of the leaf's action; those of other actions are 0, so their probabilities are below 10⁻²¹
 
@@ -37,24 +34,9 @@ class LeafActions(TransformerMixin, BaseEstimator):
     def fit(self, X: Features, y: Any = None) -> Self:
         return self
 
-    def apply(self, X: Features) -> np.ndarray:
-        """Return the number of the leaf of each context, from left to right, (m,)."""
-        used = {node.column for node in self.tree.root.nodes() if node.children}
-        return self.tree.apply_to_values({place: self.tree.columns[place].read(X) for place in used}, X.shape[0])
-
     def transform(self, X: Features) -> np.ndarray:
         actions = np.array([leaf.action for leaf in self.tree.leaves])
-        return np.eye(self.tree.n_actions)[actions[self.apply(X)]]
-
-
-def fit_encoded_tree(log: BanditLog, scores: np.ndarray, counts: np.ndarray, depth: int) -> ActionTree:
-    """Return the best tree for scores (m, K) of a log's contexts, which are sums over ``counts``, (m,), occurrences.
-
-    With depth 0, it is the best single action.
-    """
-    fitted = [column.fit(log.X, scores, counts) for column in readable_columns(log)] if depth else []
-    columns, values = [column for column, _ in fitted], [of_column for _, of_column in fitted]
-    return grow_tree(columns, values, scores, counts, TreeSettings(depth, most_columns=MOST_COLUMNS))
+        return np.eye(self.tree.n_actions)[actions[apply_encoded_tree(self.tree, X)]]
 
 
 def tree_policy(tree: ActionTree, X: Features) -> SoftmaxPolicy:

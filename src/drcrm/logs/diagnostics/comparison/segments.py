@@ -23,7 +23,6 @@ from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, wor
 from drcrm.logs.diagnostics.log_checks import compare_worst
 from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
-from drcrm.policies.trees.tree import tree_of
 from drcrm.weights import effective_sample_size
 
 MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
@@ -100,16 +99,6 @@ def find_parts(log: BanditLog) -> list[Part]:
         ordered = sorted(kept, key=lambda number: natural_key(names[number]))
         parts += [Part(kind, column, str(names[number]), index == number) for number in ordered]
     return parts
-
-
-def find_leaves(policy: Any, log: BanditLog) -> list[Part]:
-    """Return the rows of each leaf of a policy tree that have some; none if the policy is no tree, or has no split."""
-    tree = tree_of(policy)
-    if tree is None or not tree.root.children:
-        return []
-    leaf = policy.features.transformer.apply(log.X)[log.context]
-    names = enumerate(tree.leaf_conditions())
-    return [Part("leaf", "", name, leaf == number) for number, name in names if (leaf == number).any()]
 
 
 def estimate_parts(weights: PolicyWeights, parts: Sequence[Part], confidence: float) -> list[dict[str, Any]]:
