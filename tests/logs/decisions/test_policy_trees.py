@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from drcrm import certify, learn, load_policy
+from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
+from drcrm.logs.decisions import learning
 from drcrm.policies.trees.encoded_columns import apply_encoded_tree
 from drcrm.policies.trees.tree import tree_of
 
@@ -128,3 +130,33 @@ def test_trees_need_one_of_k_actions():
     frame = log_of(60).assign(b=1)
     with pytest.raises(InputError, match="a policy tree"):
         learn(frame.assign(c=np.arange(60) % 2), MAPPING | {"action": None, "labels": ["b", "c"]})
+
+
+@pytest.mark.parametrize("rule", ["tree", "slope"])
+def test_what_readability_costs_is_the_paired_difference_of_a_tree_and_another_policy(rule, monkeypatch):
+    judged, price = [], learning.price_readability
+    monkeypatch.setattr(learning, "price_readability", lambda judgement: judged.append(judgement) or price(judgement))
+    frame = log_of(3000)
+    if rule == "slope":
+        frame["click"] = 1 * (np.random.default_rng(3).random(3000) < abs((frame.item != "a") - (frame.age - 18) / 52))
+    answer = learn(frame, MAPPING | {"algorithm": ["policy_tree", "kl_dro_dr"]})
+    part, [judgement] = answer.content["readability"], judged
+    assert (part["tree"], part["other"]) == ("policy tree", "KL-DRO, DR")
+    log, model = judgement.opened.evaluated, judgement.best.cost_model
+    effects = action_effects(model, log.X, log.actions)
+    rows = np.arange(len(log.Y))
+    z = []
+    for policy in judgement.policies:
+        mean = policy.policy.marginals(log.X)
+        weight = mean[rows, log.Y] / log.propensity
+        z.append((mean * effects).sum(axis=1) + weight * (log.cost - effects[rows, log.Y]))
+    difference = z[0] - z[1]
+    assert part["difference"]["value"] == pytest.approx(difference.mean(), abs=1e-12)
+    error = difference.std(ddof=1) / np.sqrt(len(rows))
+    assert part["difference"]["standard_error"] == pytest.approx(error, rel=1e-9)
+    assert "not adjusted for their choice among" in " ".join(str(answer).split())
+
+
+@pytest.mark.parametrize("changes", [{"algorithm": "kl_dro_dr"}, {"algorithm": ["single_action", "policy_tree"]}])
+def test_without_a_tree_or_without_another_policy_readability_has_no_price(changes):
+    assert learn(log_of(1500), MAPPING | changes).content["readability"] is None

@@ -33,7 +33,7 @@ from drcrm.logs.decisions.certification import stay_silent
 from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
-from drcrm.logs.decisions.readable_policies import compare_with_single_action
+from drcrm.logs.decisions.readable_policies import compare_with_single_action, price_readability
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize
@@ -241,6 +241,7 @@ def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
         answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
     if opened.evaluated.actions.n_classes:
         answer["single_action"] = compare_with_single_action(judgement, selection.policies)
+        answer["readability"] = price_readability(judgement)
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
         policy = _policy_to_write(judgement, selection, is_better)

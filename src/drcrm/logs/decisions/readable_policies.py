@@ -1,4 +1,4 @@
-"""Comparison of a policy with the best single action, the simplest policy that people can read."""
+"""Comparisons with policies that people can read: the best single action, and the best policy tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logs.decisions.judgement import EvaluatedPolicy, Judgement
-from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.policies.trees.tree import tree_of
@@ -45,6 +45,38 @@ def compare_with_single_action(judgement: Judgement, policies: Sequence[Evaluate
     probability = explore / n_actions + (1 - explore) * (action == log.Y)
     with np.errstate(divide="ignore"):
         on_rows = TabularPolicy.for_log(np.log(probability), mean, log, explore)
-    settings = replace(judgement.settings, reference=Reference("the best single action", on_rows))
-    comparison = compare_with_logging(best.policy, log, settings, cost_model=best.cost_model)
+    comparison = _compare(judgement, best.policy, Reference("the best single action", on_rows))
     return entry | {key: comparison.as_dict()[key] for key in ("difference", "corrected")}
+
+
+def price_readability(judgement: Judgement) -> dict[str, object] | None:
+    """Return the difference of the best policy tree from the best other candidate, as JSON values.
+
+    One of the two is the judged policy. The other one is the candidate of its kind with the smallest upper bound on its
+    cost. The interval is from paired differences of these two policies. It is not adjusted for their choice.
+
+    Returns
+    -------
+    dict or None
+        ``tree`` and ``other``, the labels of the policies, and ``difference``. None if all candidates are trees, if no
+        tree has a split, or if the judged policy is a single action.
+    """
+    best, first = judgement.best, {}
+    pairs = [*zip(judgement.policies, judgement.comparisons, strict=True)]
+    pairs.sort(key=lambda pair: (pair[0] is not best, pair[1].bounds[1], float(pair[1].difference)))
+    for policy, _ in pairs:
+        candidate = tree_of(policy.policy)
+        if candidate is None or candidate.root.children:
+            first.setdefault("other" if candidate is None else "tree", policy)
+    if len(first) < 2 or best not in first.values():
+        return None
+    tree, other = first["tree"], first["other"]
+    difference = _compare(judgement, tree.policy, Reference(other.label, other.policy)).difference
+    return {"tree": tree.label, "other": other.label, "difference": difference.as_dict()}
+
+
+def _compare(judgement: Judgement, policy: Any, reference: Reference) -> Comparison:
+    """Return the comparison of a policy with a reference on the judged rows, by the judged policy's cost model."""
+    settings = replace(judgement.settings, reference=reference)
+    log, model = judgement.opened.evaluated, judgement.best.cost_model
+    return compare_with_logging(policy, log, settings, cost_model=model)

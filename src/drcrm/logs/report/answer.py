@@ -352,6 +352,20 @@ class Answer:
             f"{interval if change.is_bounded else ''}.{advice}"
         )
 
+    @property
+    def readability(self) -> str:
+        """Sentences on the difference of a policy tree from another policy; empty if the command gives none."""
+        part = self.part("readability")
+        if not part:
+            return ""
+        change, choices = self.units.interval(part["difference"]), format_count(self.raw["choices"])
+        interval = f" ({self.confidence} interval {self.format_interval(change, '', sign=True)})"
+        return (
+            f"Compared with {shorten(part['other'])}, {shorten(part['tree'])} changes {self.units.name} by "
+            f"{self.format(change.value, sign=True)} per row{interval if change.is_bounded else ''}. This is for these "
+            f"two policies, and not adjusted for their choice among {choices} candidates on the same rows."
+        )
+
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""
         return [clean(note) for note in self.part("verdict").get(key, ())]

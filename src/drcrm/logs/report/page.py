@@ -60,6 +60,7 @@ def page(answer: Mapping) -> str:
             changes=view.notes("changes"),
             cautions=view.notes("cautions"),
             single_action=view.single_action,
+            readability=view.readability,
             exploration=view.exploration,
             reference=view.reference,
             blocks=outcome_sections.blocks(view),

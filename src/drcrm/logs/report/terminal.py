@@ -43,6 +43,7 @@ def text(answer: Mapping) -> str:
         check_lines(view),
         tree_lines(view),
         wrap(view.single_action),
+        wrap(view.readability),
         wrap(view.exploration),
         wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
         note_lines("What would change the verdict:", view.notes("changes")),
