@@ -19,7 +19,7 @@ from cells import compare, number, table_of
 
 from drcrm import PolicyTree, optimal_tree, simulate
 
-SIZES = 1000, 1500, 2000, 2500
+SIZES = 1000, 2500
 METHODS = "tuned forests", "forests"
 PROBLEM, POPULATION = simulate.ZhouAtheyWager(), 100_000
 
