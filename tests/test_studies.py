@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from bets import bound_by_loops
-from page_numbers import numbers
+from page_numbers import numbers, rounded
 from scipy.stats import binom, t
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import Ridge
@@ -26,7 +26,6 @@ ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
     "block_power",
-    "ls_radius",
     "policy_trees",
     "sharp_coverage",
     "shift_learning",
@@ -449,3 +448,23 @@ def test_published_selections_agree_with_those_of_other_authors(study):
     for temperature in ("T=10", "T=-10"):
         assert errors[temperature, "SLOPE"] == errors[temperature, "DR"]
     assert errors["T=-10"].drop("OCV by IPS").idxmin() == "IPS"
+
+
+def test_published_radii_agree_and_betting_is_narrower(study):
+    """The largest difference from the published radii, mean radii, and false bounds are those of the page."""
+    table = published("ls_radius")
+    assert (table["runs"] == 10).all()
+    cells = study("cells").compare(table)
+    assert len(cells) == 4 * 8
+    assert cells["difference"].abs().max() < 0.0135
+    means, false = (table.groupby("method")[name].mean() for name in ("value", "false"))
+    page = "docs/paper/published-tables.md"
+    assert numbers(page, r"radius of # for one look and # at every look") == rounded(
+        means[["betting, one look", "betting, every look"]], 3
+    )
+    assert numbers(page, r"logarithmic smoothing, has #\.") == rounded([means["logarithmic smoothing"]], 3)
+    assert means["betting, one look"] <= 0.22
+    assert means["betting, every look"] <= 0.25
+    assert means.filter(like="betting").max() < means["logarithmic smoothing"]
+    assert (false * 8 / 10)[["betting, one look", "betting, every look"]].max() <= 27
+    assert false["betting, one look"] < false["Student"]
