@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.decisions.candidates import fit_candidates, read_algorithms
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
@@ -87,9 +88,9 @@ class Evaluation:
         }
 
 
-def click_rates(name: str, estimate: Mapping | None) -> dict[str, float]:
+def click_rates(name: str, estimate: Interval | None) -> dict[str, float]:
     """Return an estimated cost as a click rate with its interval."""
-    values = (np.nan,) * 3 if estimate is None else [0 - estimate[end] for end in ("value", "high", "low")]
+    values = (np.nan,) * 3 if estimate is None else [0 - float(end) for end in (estimate, estimate.high, estimate.low)]
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
@@ -103,7 +104,7 @@ def effective_clicks(policy, log) -> float:
 def logged_average(part: OpenedLog) -> dict[str, object]:
     """Return the click rate of the logging policy."""
     value = off_policy_value(part.evaluated.propensity, part.evaluated, "ips", confidence=CONFIDENCE)
-    return click_rates("ips", value.as_dict()) | {"clicks": float((part.evaluated.cost < 0).sum())}
+    return click_rates("ips", value) | {"clicks": float((part.evaluated.cost < 0).sum())}
 
 
 def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:

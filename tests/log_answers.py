@@ -1,7 +1,20 @@
-"""JSON answers of the commands: each verdict, ``diagnose``, and hostile names."""
+"""Answers of the commands, as JSON values: each verdict, ``diagnose``, and hostile names."""
 
 import math
+from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.logs.diagnostics.check import Check, Consequence
+from drcrm.logs.diagnostics.comparison.verdict import Verdict
+from drcrm.logs.diagnostics.comparison.words import Statement
+from drcrm.logs.diagnostics.diagnosis import TABLES
+from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.report.answer import Answer
+from drcrm.logs.report.candidate import Candidate
 
 NEWS = ["politics", "sport", "culture", "business", "travel"]
 
@@ -417,6 +430,57 @@ def hostile() -> dict:
     answer["largest_rows"] = [{"row": 0, "weight": 1e300, "cost": math.nan, "share": 3}]
     answer["made"] = {SCRIPT: NAMES}
     return answer
+
+
+def as_answer(values: Mapping[str, Any]) -> Answer:
+    """Return the answer that has these JSON values. Unknown numbers are NaN."""
+    units, verdict, statement = Units(values["reward"], values.get("outcome", "")), None, None
+    if values["verdict"]:
+        statement = Statement(
+            **{"changes": [], "cautions": [], "next_step": values.get("next_step", "")} | values["verdict"]
+        )
+        verdict = Verdict(values.get("shown", values["verdict"]["verdict"]), guardrails=values.get("guardrails", ()))
+    is_corrected = verdict is not None and verdict.is_better and (values["choices"] or 1) > 1
+    return Answer(
+        command=values["command"],
+        log=values["log"],
+        units=units,
+        confidence=values["confidence"],
+        logging=as_interval(values["logging"]),
+        checks=[Check(consequence=Consequence.NONE, key="", **check) for check in values["diagnostics"]],
+        tables={name: values.get(name) or empty for name, empty in TABLES.items()},
+        verdict=verdict,
+        statement=statement,
+        candidates=[as_candidate(entry, units, is_corrected) for entry in values["candidates"]],
+        choices=values["choices"],
+        blocks=values.get("blocks"),
+        breakeven_shift=values.get("breakeven_shift"),
+        further={"made": values["made"]},
+    )
+
+
+def as_candidate(entry: Mapping[str, Any], units: Units, is_corrected: bool) -> Candidate:
+    """Return the candidate that has these JSON values."""
+    return Candidate(
+        entry["name"],
+        entry["label"],
+        {name: as_interval(values) for name, values in entry["estimates"].items()},
+        comparison={} if entry["is_logging"] else entry,
+        settings=entry,
+        units=units,
+        is_chosen=entry["chosen"],
+        is_best=entry.get("best", False),
+        is_logging=entry["is_logging"],
+        is_corrected=is_corrected,
+    )
+
+
+def as_interval(values: Mapping[str, float | None] | None) -> Interval | None:
+    """Return the interval with these ends. Unknown numbers are NaN."""
+    if values is None:
+        return None
+    known = {name: np.nan if number is None else number for name, number in values.items()}
+    return Interval(**{"standard_error": np.nan} | known)
 
 
 ANSWERS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from log_answers import ANSWERS, better
+from log_answers import ANSWERS, as_answer, better
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
@@ -73,7 +73,7 @@ def blank_charts(page: Page) -> list[str]:
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_page_can_be_read(browser, tmp_path, kind, width):
     expected = ("blank", "a table") if kind == "hostile" else ()
-    messages = problems(browser, log_page(ANSWERS[kind]()), width, tmp_path)
+    messages = problems(browser, log_page(as_answer(ANSWERS[kind]())), width, tmp_path)
     assert [message for message in messages if not message.startswith(expected)] == []
 
 
@@ -87,7 +87,7 @@ PLANTED = {
 
 
 def test_problems_are_found(browser, tmp_path):
-    page = log_page(better())
+    page = log_page(as_answer(better()))
     for place, (html, _) in PLANTED.items():
         assert place in page
         page = page.replace(place, html, 1)

@@ -3,24 +3,26 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from log_answers import as_answer, better
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
 from drcrm.logs.cli.common.answers import exit_status
-from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.case import ALL_ROWS
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
+from drcrm.logs.report.answer import Answer
 
 COMMANDS = "certify", "evaluate_policy"
 
 
 def reached(name: str, is_trusted: bool = True) -> Answer:
     """Return an answer with a verdict."""
-    return Answer({}, Verdict(name), is_trusted=is_trusted)
+    return replace(as_answer(better()), verdict=Verdict(name), is_trusted=is_trusted)
 
 
 def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, answer):

@@ -33,7 +33,7 @@ def log_of(n: int, effect: float = 0.5, seed: int = 0) -> pd.DataFrame:
 def test_learn_finds_the_best_tree_and_shows_it(validation, tmp_path):
     answer = learn(log_of(3000), MAPPING, validation=validation, output=tmp_path / "policy.npz")
     assert answer.is_better
-    policy, content = load_policy(tmp_path / "policy.npz"), answer.content
+    policy, content = load_policy(tmp_path / "policy.npz"), answer.as_dict()
     text = tree_of(policy.policy).export_text(policy.names)
     assert ("city in {" in text, "age ≤" in text) == (True, True)
     action, propensity = policy.decide({"age": 20, "city": "Bern"}, 0)
@@ -53,11 +53,11 @@ def test_leaves_have_their_gains_with_intervals(tmp_path):
     learn(log_of(3000), MAPPING, output=path)
     later = log_of(20000, seed=2)
     answer, policy = certify(path, later), load_policy(path)
-    leaves = answer.content["leaves"]
+    leaves = answer.as_dict()["leaves"]
     assert [entry["leaf"] for entry in leaves] == tree_of(policy.policy).leaf_conditions()
     assert sum(entry["rows"] for entry in leaves) == 20000
-    assert answer.content["explanation"]["fidelity"] == 1
-    assert answer.content["explanation"]["is_policy"]
+    assert answer.as_dict()["explanation"]["fidelity"] == 1
+    assert answer.as_dict()["explanation"]["is_policy"]
     leaf = apply_encoded_tree(tree_of(policy.policy), policy.encoding.contexts(later))
     best = np.where((later.city == "Bern") & (later.age <= 40), "b", "a")
     for number, entry in enumerate(leaves):
@@ -75,7 +75,7 @@ def test_leaves_have_their_gains_with_intervals(tmp_path):
 def test_a_tree_explains_a_policy_without_one(tmp_path):
     path = tmp_path / "policy.npz"
     answer = learn(log_of(3000), MAPPING | {"algorithm": "kl_dro_dr"}, output=path)
-    for content in (answer.content, certify(path, log_of(2000, seed=2)).content):
+    for content in (answer.as_dict(), certify(path, log_of(2000, seed=2)).as_dict()):
         explanation, leaves = content["explanation"], content["leaves"]
         assert 0.8 < explanation["fidelity"] <= 1
         assert sum(leaf["rows"] for leaf in leaves) == (content["log"].get("heldout") or 2000)
@@ -104,7 +104,7 @@ def test_a_log_whose_best_policy_is_one_action_for_everybody():
     frame["click"] = 1 * (np.random.default_rng(5).random(3000) < 0.2 + 0.3 * (frame.item == "c"))
     answer = learn(frame, MAPPING | {"algorithm": None}, readable=True)
     assert answer.is_better
-    assert answer.content["single_action"]["action"] == "c"
+    assert answer.as_dict()["single_action"]["action"] == "c"
     sentence = str(answer)
     assert "takes a single action for everybody, c." in sentence or "may be as good" in sentence
 
@@ -112,7 +112,7 @@ def test_a_log_whose_best_policy_is_one_action_for_everybody():
 def test_without_columns_that_people_can_read_no_tree_competes():
     mapping = MAPPING | {"algorithm": None, "features": {}}
     answer = learn(log_of(1500), mapping)
-    names = [candidate["name"] for candidate in answer.content["candidates"]]
+    names = [candidate["name"] for candidate in answer.as_dict()["candidates"]]
     assert ("single_action" in names, "policy_tree" in names) == (True, False)
 
 
@@ -140,7 +140,7 @@ def test_what_readability_costs_is_the_paired_difference_of_a_tree_and_another_p
     if rule == "slope":
         frame["click"] = 1 * (np.random.default_rng(3).random(3000) < abs((frame.item != "a") - (frame.age - 18) / 52))
     answer = learn(frame, MAPPING | {"algorithm": ["policy_tree", "kl_dro_dr"]})
-    part, [judgement] = answer.content["readability"], judged
+    part, [judgement] = answer.as_dict()["readability"], judged
     assert (part["tree"], part["other"]) == ("policy tree", "KL-DRO, DR")
     log, model = judgement.opened.evaluated, judgement.best.cost_model
     effects = action_effects(model, log.X, log.actions)
@@ -159,4 +159,4 @@ def test_what_readability_costs_is_the_paired_difference_of_a_tree_and_another_p
 
 @pytest.mark.parametrize("changes", [{"algorithm": "kl_dro_dr"}, {"algorithm": ["single_action", "policy_tree"]}])
 def test_without_a_tree_or_without_another_policy_readability_has_no_price(changes):
-    assert learn(log_of(1500), MAPPING | changes).content["readability"] is None
+    assert learn(log_of(1500), MAPPING | changes).as_dict()["readability"] is None

@@ -3,11 +3,15 @@
 import unicodedata
 
 import pytest
-from log_answers import ANSWERS, better, diagnosed, not_shown, wrong
+from log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
 
-from drcrm.logs.report.answer import Answer, ConfidenceInterval
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.units import ConfidenceInterval
+from drcrm.logs.report.headline import headline
 from drcrm.logs.report.page import page
 from drcrm.logs.report.terminal import text, wrap
+from drcrm.mapping.entries import Guardrail
 
 
 def all_good() -> dict:
@@ -24,7 +28,7 @@ def all_good() -> dict:
     ],
 )
 def test_verdict_or_summary_of_the_checks(answer, kind, title):
-    assert Answer(answer).headline[:2] == (kind, title)
+    assert headline(as_answer(answer))[:2] == (kind, title)
 
 
 @pytest.mark.parametrize(
@@ -38,33 +42,33 @@ def test_verdict_or_summary_of_the_checks(answer, kind, title):
 def test_the_headline_of_certify_says_what_the_bounds_show(shown, kind, title):
     """It is the verdict of the evaluation, whatever an interval at one look says."""
     answer = better() | {"verdict": {"verdict": "certified", "sentence": "."}, "shown": shown}
-    assert Answer(answer).headline[:2] == (kind, title)
+    assert headline(as_answer(answer))[:2] == (kind, title)
 
 
 def test_the_headline_names_the_assumption_of_estimated_propensities():
     answer = better()
     answer["verdict"] |= {"assumption": "the estimated propensities are right"}
-    assert Answer(answer).headline.title == "Better, if the estimated propensities are right"
+    assert headline(as_answer(answer)).title == "Better, if the estimated propensities are right"
     certified = answer | {"verdict": answer["verdict"] | {"verdict": "certified"}, "shown": "better"}
-    assert Answer(certified).headline.title == "Certified better, if the estimated propensities are right"
+    assert headline(as_answer(certified)).title == "Certified better, if the estimated propensities are right"
     open_answer = certified | {"shown": "not shown"}
-    assert Answer(open_answer).headline.title == "Certified, not shown to be better"
+    assert headline(as_answer(open_answer)).title == "Certified, not shown to be better"
 
 
 def test_rewards_are_negated_costs_with_swapped_ends():
-    costs, rewards = Answer(better() | {"reward": False}), Answer(better())
+    costs, rewards = as_answer(better() | {"reward": False}), as_answer(better())
     cost, reward = costs.chosen, rewards.chosen
     assert reward.interval == ConfidenceInterval(-cost.interval.value, -cost.interval.high, -cost.interval.low)
     assert reward.interval.low < reward.interval.value < reward.interval.high
     assert (reward.bound, reward.difference_bound) == (-cost.bound, -cost.difference_bound)
-    assert rewards.logging.value == 0.0512
+    assert rewards.units.convert(rewards.logging) == 0.0512
 
 
 def test_headline_numbers_are_of_the_best_other_candidate_if_the_logging_policy_is_kept():
-    view = Answer(not_shown())
-    assert view.keeps_logging_policy
-    assert (view.evaluated.label, view.evaluated.settings) == ("KL-DRO, DR", "radius 0.1")  # least bound
-    assert [view.candidates[0].is_logging, view.candidates[1]] == [True, view.evaluated]
+    view = as_answer(not_shown())
+    assert view.keeps_reference
+    assert (view.evaluated.label, view.evaluated.described_settings) == ("KL-DRO, DR", "radius 0.1")  # least bound
+    assert [view.ranked[0].is_logging, view.ranked[1]] == [True, view.evaluated]
     assert view.subject == "The best candidate"
 
 
@@ -72,20 +76,20 @@ def test_numbers_are_of_the_candidate_that_the_sentence_is_about():
     answer = not_shown()
     *_, last = [entry for entry in answer["candidates"] if not entry.get("is_logging")]
     last["best"] = True
-    assert Answer(answer).evaluated.raw is last
+    assert as_answer(answer).evaluated.comparison is last
 
 
 def test_the_main_estimate_is_that_of_the_certificate():
     answer = better()
     answer["candidates"][4]["certificate"]["estimate"] = "snips"
-    assert Answer(answer).chosen.main_estimate == "snips"
+    assert as_answer(answer).chosen.main_estimate == "snips"
     answer["candidates"][4]["estimates"]["snips"] = None
-    assert Answer(answer).chosen.main_estimate == "dr"
+    assert as_answer(answer).chosen.main_estimate == "dr"
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_text_cannot_control_the_terminal(kind):
-    written = text(ANSWERS[kind]())
+    written = text(as_answer(ANSWERS[kind]()))
     assert written.endswith("\n")
     categories = {unicodedata.category(character) for character in written.replace("\n", "").replace("\u200d", "")}
     assert not categories & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -94,18 +98,10 @@ def test_text_cannot_control_the_terminal(kind):
 
 
 def test_guardrails_the_outcome_and_the_next_step_are_in_the_text():
-    rail = {
-        "name": "signups",
-        "outcome": "signup",
-        "reward": True,
-        "status": "not shown",
-        "margin": 0.002,
-        "condition": "at least -1 %",
-        "estimate": "dr",
-        "difference": {"value": -0.01, "standard_error": 0.004, "low": -0.018, "high": -0.002, "bound": 0.003},
-        "refused": None,
-    }
-    answer = better() | {"outcome": "click", "next_step": "Deploy it.", "guardrails": [rail]}
+    difference = Interval(-0.01, standard_error=0.004, low=-0.018, high=-0.002)
+    guardrail = Guardrail("signups", "signup", is_reward=True, margin=0.01, is_relative=True)
+    rail = JudgedGuardrail(guardrail, difference, margin=0.002, bound=0.003)
+    answer = as_answer(better() | {"outcome": "click", "next_step": "Deploy it.", "guardrails": [rail]})
     lines = [" ".join(line.split()) for line in text(answer).splitlines()]
     assert any(line.startswith("click 95 % interval") for line in lines)
     assert "signups +0.0100 at least −0.0030 at least −1 %, −0.0020 not shown" in lines

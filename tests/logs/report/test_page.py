@@ -1,6 +1,5 @@
 """HTML page of the report on a log: its content, and protection against hostile names."""
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from html.parser import HTMLParser
 from operator import getitem
 
 import pytest
-from log_answers import ANSWERS, NAMES, better, wrong
+from log_answers import ANSWERS, NAMES, as_answer, better, wrong
 
 from drcrm.logs.diagnostics.formats import JOINERS, UNSAFE, shorten
 from drcrm.logs.report.page import page
@@ -50,13 +49,12 @@ class Reader(HTMLParser):
 
 
 def text_of(answer: dict) -> str:
-    return Reader(page(answer)).text
+    return Reader(page(as_answer(answer))).text
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_page_is_complete_and_loads_nothing(kind):
-    answer = ANSWERS[kind]()
-    written = page(answer)
+    written = page(as_answer(ANSWERS[kind]()))
     reader = Reader(written)
     written.encode("utf-8")
     assert written.endswith("</html>\n")
@@ -68,11 +66,10 @@ def test_a_page_is_complete_and_loads_nothing(kind):
     unsafe = {character for character in written if unicodedata.category(character) in UNSAFE}
     assert unsafe <= {"\n", *JOINERS}
     assert [values["content"] for _, values in reader.elements if "http-equiv" in values] == [POLICY]
-    assert page(json.loads(json.dumps(answer))) == written
 
 
 def test_verdict_estimate_interval_and_reasons_come_first():
-    written = page(better())
+    written = page(as_answer(better()))
     heading = re.search(r"<h1>.*?</h1>", written)
     assert heading.start() < written.index('class="tile') < written.index("<details") < written.index("<table>")
     header = Reader(re.search(r"<header.*?</header>", written, re.DOTALL)[0]).text
@@ -83,7 +80,7 @@ def test_verdict_estimate_interval_and_reasons_come_first():
 
 @pytest.mark.parametrize(("is_reward", "left"), [(True, "← worse"), (False, "← better")])
 def test_the_difference_is_drawn_on_its_better_side(is_reward, left):
-    written = page(better() | {"reward": is_reward})
+    written = page(as_answer(better() | {"reward": is_reward}))
     line = re.search(r'<div class="line">.*?</div>', written, re.DOTALL)[0]
     dot, zero = (float(re.search(rf'{place}="([\d.]+)%"', line)[1]) for place in ("cx", 'logging" x1'))
     start, width = map(float, re.search(r'class="side" x="([\d.]+)%" width="([\d.]+)%"', line).groups())
@@ -93,7 +90,7 @@ def test_the_difference_is_drawn_on_its_better_side(is_reward, left):
 
 
 def test_a_refused_verdict_shows_the_failed_checks():
-    written = page(wrong())
+    written = page(as_answer(wrong()))
     header = Reader(re.search(r"<header.*?</header>", written, re.DOTALL)[0]).text
     assert "mean weight 0.507, expected 1 in its interval" in header
     assert "propensity audit, arithmetic 0.502" in header
@@ -113,7 +110,7 @@ def test_a_name_cannot_change_the_page(name):
         answer["diagnostics"][0] |= {"name": word, "sentence": word or "none", "source": word or "none"}
         answer["candidates"][4] |= {"label": word or "no label"}
         answer["verdict"] |= {"sentence": word or "none", "changes": [word or "none"], "cautions": [word or "none"]}
-        readers.append(Reader(page(answer)))
+        readers.append(Reader(page(as_answer(answer))))
     if name:
         assert readers[0].text.count(re.sub(r"\s+", " ", shorten(name))) >= 4
     tags = [[tag for tag, _ in reader.elements if tag != "bdi"] for reader in readers]
@@ -147,8 +144,8 @@ def test_any_number_may_be_unknown_or_huge(small, value):
     for path in number_places(small):
         answer = deepcopy(small)
         reduce(getitem, path[:-1], answer)[path[-1]] = value
-        assert not re.search(r"\bnan\b|\binf\b|>None", page(answer))
-        assert text(answer)
+        assert not re.search(r"\bnan\b|\binf\b|>None", page(as_answer(answer)))
+        assert text(as_answer(answer))
 
 
 def test_the_breakeven_shift_is_a_share_of_the_traffic():

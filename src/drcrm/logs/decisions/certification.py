@@ -11,15 +11,15 @@ from typing import Any
 import pandas as pd
 
 from drcrm.estimates import UNBIASED
-from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.case import COLUMN, Case, open_case
-from drcrm.logs.decisions.judgement import build_answer, diagnose_log, judge
+from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.decisions.watching.elimination import Elimination, eliminate
 from drcrm.logs.decisions.watching.running_bounds import bound_every_look
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
+from drcrm.logs.report.answer import Answer
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
@@ -191,4 +191,4 @@ def diagnose(log: Source | pd.DataFrame, mapping: Any, *, confidence: float = 0.
     with written_log(log) as source, log_folder(source) as folder:
         opened = open_log(source, mapping, tell, folder)
         tell("diagnosing")
-        return Answer(build_answer("diagnose", opened, diagnose_log(opened), confidence))
+        return describe_log("diagnose", opened, diagnose_log(opened), confidence)

@@ -15,10 +15,8 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.block_policies import describe_blocks
-from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
-from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -28,14 +26,15 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import (
 )
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift, sensitivity_to_propensities
-from drcrm.logs.diagnostics.comparison.verdict import CHARGED, Bounds, Evidence, Verdict, decide
+from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.logs.diagnostics.propensities.estimates import check_overlap
 from drcrm.logs.diagnostics.units import Units
 from drcrm.logs.diagnostics.weight_checks import EQUAL
+from drcrm.logs.report.answer import Answer
+from drcrm.logs.report.candidate import Candidate
 from drcrm.policies.tabular import policy_for_log
-from drcrm.version import __version__
 
 ONE_LOGGER = [
     "Pass only the files that the policy which runs now logged.",
@@ -118,51 +117,66 @@ class Judgement:
         """Checks of the log, and of the best policy."""
         return self.evidence.diagnosis
 
-    def answer(self, command: str, **parts: object) -> Answer:
-        """Return the answer of a command, with its own ``parts``."""
+    def answer(self, command: str, **further: object) -> Answer:
+        """Return the answer of a command, with further keys."""
         settings, opened, evidence = self.settings, self.opened, self.evidence
-        common: dict[str, object] = {
-            "choices": settings.choices,
-            "effective_choices": settings.divisor,
-            "candidates": self.candidates(),
-            "verdict": self.statement.as_dict(),
-            "sensitivity": evidence.sensitivity and evidence.sensitivity.as_dict(),
-            "running": evidence.running,
-            "breakeven_shift": self.breakeven_shift,
-            "next_step": self.statement.next_step,
-            "gain": evidence.as_dict(),
-            "guardrails": [guardrail.as_dict() for guardrail in self.verdict.guardrails],
-            "reference": settings.reference.name,
-        }
+        blocks, baseline = None, None
         if settings.blocks is not None:
             of_blocks = settings.blocks, evidence.comparison.tested_blocks, opened.evaluated, settings.confidence
             before = 0 if opened.train is None else int(opened.train.copies.sum())
-            common["blocks"] = to_json(describe_blocks(*of_blocks, before))
-        if settings.reference.radius is not None:
-            common["shift"] = settings.reference.radius
+            blocks = describe_blocks(*of_blocks, before)
         if opened.reference.is_baseline:  # its cost model is that of the policy
             estimates = estimate_values(evidence.comparison.evaluation.of_baseline, confidence=settings.confidence)
             if self.watched is not None and self.watched.baseline_cost is not None:
-                estimates[evidence.running["estimate"]] = self.watched.baseline_cost.as_dict()
-            common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
-        content = build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
-        is_trusted = not self.statement.assumption or opened.mapping.trusts_propensities
-        return Answer(content, self.verdict, is_trusted)
+                estimates[evidence.running["estimate"]] = self.watched.baseline_cost
+            label = settings.reference.name.removeprefix("the ")
+            baseline = Candidate("baseline", label, estimates, units=evidence.units, is_baseline=True)
+        return replace(
+            describe_log(command, opened, self.diagnosis, settings.confidence),
+            verdict=self.verdict,
+            statement=self.statement,
+            candidates=self.candidates(),
+            choices=settings.choices,
+            effective_choices=settings.divisor,
+            reference=settings.reference.name,
+            baseline=baseline,
+            shift=settings.reference.radius,
+            blocks=blocks,
+            gain=evidence.as_dict(),
+            running=evidence.running,
+            sensitivity=evidence.sensitivity,
+            breakeven_shift=self.breakeven_shift,
+            further=further,
+            is_trusted=not self.statement.assumption or opened.mapping.trusts_propensities,
+        )
 
-    def candidates(self) -> list[dict]:
-        """Return the estimates and the comparison of each policy as JSON values."""
-        defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, "sharpness": 1.0}
-        entries = []
+    def candidates(self) -> list[Candidate]:
+        """Return the estimates and the comparison of each policy."""
+        candidates, settings = [], self.settings
+        is_corrected = self.statement.verdict == BETTER and settings.choices > 1
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
-            values = estimate_values(comparison.evaluation, policy.clip, self.settings.confidence)
-            entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
-            if self.watched is not None:
-                values[self.evidence.running["estimate"]] = self.watched.cost.as_dict()
-                entry |= self._running_bounds(entry["difference"])
-            entries.append(
-                entry | defaults | dict(policy.settings) | {"chosen": policy is self.best, "best": policy is self.best}
+            values, results = (
+                estimate_values(comparison.evaluation, policy.clip, settings.confidence),
+                comparison.as_dict(),
             )
-        return entries
+            if self.watched is not None:
+                values[self.evidence.running["estimate"]] = self.watched.cost
+                results |= self._running_bounds(results["difference"])
+            is_best = policy is self.best
+            candidates.append(
+                Candidate(
+                    policy.name,
+                    policy.label,
+                    values,
+                    results,
+                    policy.settings,
+                    self.evidence.units,
+                    is_chosen=is_best,
+                    is_best=is_best,
+                    is_corrected=is_corrected,
+                )
+            )
+        return candidates
 
     def _running_bounds(self, difference: Any) -> dict[str, Any]:
         """Return the certificate and the difference with the bounds that hold at every look."""
@@ -315,22 +329,9 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
     return diagnose(opened.evaluated, policy.policy, checks, **options)
 
 
-def build_answer(
-    command: str, opened: OpenedLog, diagnosis: Diagnosis, confidence: float, **parts: object
-) -> dict[str, Any]:
-    """Return the answer of a command on a log as JSON values.
-
-    ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
-    """
-    logging = off_policy_value(opened.evaluated.propensity, opened.evaluated, "ips", confidence=confidence)
-    header = {
-        "command": command,
-        "version": __version__,
-        "unit": "cost",
-        "log": opened.as_dict(),
-        "reward": opened.evaluated.description.is_reward,
-        "outcome": opened.evaluated.description.outcome,
-        "confidence": confidence,
-        "logging": logging.as_dict(),
-    }
-    return header | diagnosis.as_dict() | parts
+def describe_log(command: str, opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> Answer:
+    """Return the answer of a command without a verdict: the log, its mean cost and the checks."""
+    log, description = opened.evaluated, opened.evaluated.description
+    logging = off_policy_value(log.propensity, log, "ips", confidence=confidence)
+    units = Units(description.is_reward, description.outcome)
+    return Answer(command, opened.as_dict(), units, confidence, logging, diagnosis.diagnostics, diagnosis.tables)

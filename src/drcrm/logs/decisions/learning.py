@@ -19,7 +19,6 @@ from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
 from drcrm.logs.block_policies import BLOCKS as BLOCKS_TESTED
-from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.candidates import (
     ESTIMATE,
     Selection,
@@ -39,6 +38,7 @@ from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import Source, name_of, written_log
+from drcrm.logs.report.answer import Answer
 from drcrm.mapping.log_mapping import BLOCKS, MIXTURE, REFIT
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.version import __version__
@@ -226,39 +226,37 @@ def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
     opened, is_better = judgement.opened, judgement.verdict.is_better
     mapping = opened.mapping
     name = None if files.output is None else files.output.name
-    origin = {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}
-    kept = "baseline" if opened.reference.is_baseline else "logging"
-    result = judgement.answer("learn", kept=judgement.best.name if is_better else kept, made=origin)
-    answer = result.content
-    if not is_better:
-        label, estimates = "π0", {"ips": answer["logging"]}
-        if opened.reference.is_baseline:
-            label, estimates = answer["baseline"]["name"].removeprefix("the "), answer["baseline"]["estimates"]
-        reference = {"name": kept, "label": label, "estimates": estimates, f"is_{kept}": True, "chosen": True}
-        answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
+    further: dict[str, Any] = {"made": {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}}
     if files.candidate is not None and not is_better:
         advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
-        answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
+        statement = replace(judgement.statement, changes=[*judgement.statement.changes, advice])
+        judgement = replace(judgement, statement=statement)
     if opened.evaluated.actions.n_classes:
-        answer["single_action"] = compare_with_single_action(judgement, selection.policies)
-        answer["readability"] = price_readability(judgement)
+        further["single_action"] = compare_with_single_action(judgement, selection.policies)
+        further["readability"] = price_readability(judgement)
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
         policy = _policy_to_write(judgement, selection, is_better)
-        answer["exploration"] = describe_exploration(
+        further["exploration"] = describe_exploration(
             policy,
             opened.evaluated,
             rows,
             cost_model=selection.candidate.cost_model,
             confidence=judgement.settings.confidence,
         )
+    answer = judgement.answer("learn", **further)
+    kept, candidates = judgement.best.name, answer.candidates
+    if not is_better:
+        reference = replace(answer.baseline or answer.logging_candidate, is_chosen=True)
+        kept = reference.name
+        candidates = [reference, *(replace(candidate, is_chosen=False) for candidate in candidates)]
     sizes = {
         "training": int(opened.recognised.training.sum()),
         "heldout": len(opened.evaluated.Y),
         "split": mapping.split if selection.blocks is None else f"{BLOCKS_TESTED} blocks",
     }
-    answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
-    return result
+    log = answer.log | {"rows": rows, "contexts": opened.n_contexts, **sizes}
+    return replace(answer, log=log, candidates=candidates, further=answer.further | {"kept": kept})
 
 
 def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_candidate: bool) -> StoredPolicy:

@@ -79,10 +79,15 @@ class Check:
     def has_failed(self) -> bool:
         return self.level == "fail"
 
+    @property
+    def statement(self) -> str:
+        """The sentence with its capital letter and its full stop."""
+        return f"{capitalize(self.sentence)}."
+
     def as_dict(self) -> dict[str, object]:
-        """Return the attributes as JSON values. The sentence gets its capital letter and its full stop."""
+        """Return the attributes as JSON values. The sentence is the statement."""
         values = {name: value for name, value in asdict(self).items() if name not in ("key", "consequence")}
-        return to_json(values) | {"sentence": f"{capitalize(self.sentence)}."}
+        return to_json(values) | {"sentence": self.statement}
 
 
 def to_json(value: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drcrm.arrays.number_formats import is_number
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.formats import clean
 
 
@@ -59,9 +60,13 @@ class Units:
         """Return a cost in the reader's units."""
         if not is_number(cost):
             return None
-        return 0.0 - cost if self.is_reward else cost
+        return 0.0 - float(cost) if self.is_reward else float(cost)
 
     def interval(self, estimate: Mapping | None) -> ConfidenceInterval:
-        """Return an estimate's value, low and high in the reader's units."""
+        """Return the value, low and high of a mapping in the reader's units."""
         value, low, high = (self.convert((estimate or {}).get(key)) for key in ("value", "low", "high"))
         return ConfidenceInterval(value, high, low) if self.is_reward else ConfidenceInterval(value, low, high)
+
+    def estimate(self, cost: Interval | None) -> ConfidenceInterval:
+        """Return an estimate and its interval in the reader's units."""
+        return self.interval({} if cost is None else {"value": cost, "low": cost.low, "high": cost.high})

@@ -25,30 +25,27 @@ LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status
 def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
     """Return the difference of each outcome from the logging policy, its bound and its margin."""
     rows = []
-    for rail in answer.items("guardrails"):
-        units, part = Units(bool(rail["reward"])), rail["difference"]
-        difference, bound, margin = (
-            units.interval(part),
-            units.convert(part.get("lower_bound" if rail["status"] == "violated" else "bound")),
-            units.convert(rail["margin"]),
-        )
-        decimals = decimals_for([part.get("standard_error")], [part.get("value")])
+    for rail in answer.verdict.guardrails if answer.verdict else ():
+        guardrail, units, is_violated = rail.guardrail, Units(rail.guardrail.is_reward), rail.status == "violated"
+        difference, margin = units.estimate(rail.difference), units.convert(rail.margin)
+        bound = units.convert(rail.lower_bound if is_violated else rail.bound)
+        decimals = decimals_for([rail.difference.standard_error], [rail.difference])
         show = partial(format_number, decimals=decimals, sign=True)
-        condition = typeset_sign(clean(rail["condition"]))
-        side = "at least" if units.is_reward == (rail["status"] != "violated") else "at most"
+        condition = typeset_sign(clean(guardrail.describe_margin()))
+        side = "at least" if units.is_reward != is_violated else "at most"
         is_relative = "%" in condition and is_number(margin)
         rows.append(
             {
-                "": Cell(rail["status"], "level", style=LEVELS[rail["status"]]),
-                "Guardrail": name_cell(rail["name"]),
-                "Outcome": name_cell(rail["outcome"]),
+                "": Cell(rail.status, "level", style=LEVELS[rail.status]),
+                "Guardrail": name_cell(guardrail.name),
+                "Outcome": name_cell(guardrail.column),
                 "Difference": Cell(show(difference.value), style="bold"),
                 "Interval": Cell(
                     f"{show(difference.low)} to {show(difference.high)}" if difference.is_bounded else DASH
                 ),
                 "Certified": Cell(f"{side} {show(bound)}" if is_number(bound) else DASH),
                 "Margin": Cell(f"{condition}, {show(margin)}" if is_relative else condition),
-                "Why undecided": Cell(clean(rail.get("refused") or DASH), "sentence"),
+                "Why undecided": Cell(clean(rail.refusal or DASH), "sentence"),
             }
         )
     return rows
@@ -65,7 +62,7 @@ def guardrails(answer: Answer) -> Section:
 def parts(answer: Answer, kind: str) -> Section:
     """Return the policy's difference from the logging policy on each ``slice``, ``period`` or ``leaf`` of the log."""
     several = PLURALS.get(kind, f"{kind}s")
-    listed, units = answer.items(several), answer.units
+    listed, units = answer.tables.get(several, ()), answer.units
     differences = [units.interval(part.get("difference")) for part in listed]
     values = [value for interval in differences for value in interval]
     scale = Scale.over(values, [0.0, *(interval.value for interval in differences)])
@@ -95,7 +92,7 @@ def parts(answer: Answer, kind: str) -> Section:
 
 def blocks(answer: Answer) -> Section:
     """Return the difference of the policy of each block from the reference, in the order of the blocks."""
-    listed, units = answer.items("blocks"), answer.units
+    listed, units = answer.blocks or (), answer.units
     differences = [units.interval({**block, "value": block.get("change")}) for block in listed]
     scale = Scale.over([value for interval in differences for value in interval], [0.0])
     rows = [
@@ -111,7 +108,7 @@ def blocks(answer: Answer) -> Section:
     n_better = sum(is_number(block.get("change")) and block["change"] < 0 for block in listed)
     if not rows:
         return None
-    mapping = answer.part("made").get("mapping") or {}
+    mapping = answer.further.get("made", {}).get("mapping") or {}
     result = f"better in {n_better} of {len(rows)} blocks"
     return {"table": Table.of(rows, scale=scale), "result": result, "is_mixture": mapping.get("deploy") == "mixture"}
 

@@ -7,8 +7,10 @@ from functools import partial
 from typing import NamedTuple
 
 from drcrm.arrays.number_formats import DASH, format_count, format_number, format_share, is_number, numbers, plural
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.formats import clean, clean_name, shorten
-from drcrm.logs.report.answer import ESTIMATES, LEVELS, Answer, Candidate
+from drcrm.logs.report.answer import LEVELS, Answer
+from drcrm.logs.report.candidate import ESTIMATES, Candidate
 from drcrm.logs.report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 
 MAX_DRAWN = 8  # largest number of candidates in the chart
@@ -66,12 +68,13 @@ def name_cell(name: object, detail: str = "", tags: tuple[str, ...] = ()) -> Cel
 
 def candidates(answer: Answer) -> Section:
     """Return the candidates with intervals and certificates on one scale, next to the logging policy."""
-    if not answer.candidates:
+    if not answer.ranked:
         return None
     drawn, units = answer.compared[:MAX_DRAWN], answer.units
     intervals, bounds = [candidate.interval for candidate in drawn], [candidate.bound for candidate in drawn]
     values = [value for interval in intervals for value in interval]
-    scale = Scale.over(values + bounds, [*answer.logging, *intervals[0], *bounds[:1]])
+    logging = units.estimate(answer.logging)
+    scale = Scale.over(values + bounds, [*logging, *intervals[0], *bounds[:1]])
     rows = []
     for candidate in drawn:
         colour = "strong" if candidate is answer.chosen else "grey" if candidate.is_logging else "blue"
@@ -79,7 +82,7 @@ def candidates(answer: Answer) -> Section:
         certified = answer.format(candidate.bound) if is_number(candidate.bound) or not refusal else "refused"
         difference, bound = answer.format(candidate.difference.value, sign=True), candidate.difference_bound
         least = f"{units.side} {answer.format(bound, sign=True)}" if is_number(bound) else ""
-        chart = gauge(scale, candidate.interval, colour, candidate.bound, answer.logging.value)
+        chart = gauge(scale, candidate.interval, colour, candidate.bound, logging.value)
         rows.append(
             {
                 "Policy": _candidate_name(candidate),
@@ -88,16 +91,16 @@ def candidates(answer: Answer) -> Section:
                 "Interval": Cell(answer.format_interval(candidate.interval, DASH)),
                 f"Certified {units.side}": Cell(certified, detail=refusal, style="refused"),
                 "Difference": Cell() if candidate.is_logging else Cell(difference, detail=least),
-                "Effective sample size": Cell(format_count(candidate.raw.get("effective_size"))),
+                "Effective sample size": Cell(format_count(candidate.comparison.get("effective_size"))),
             }
         )
-    n_hidden, is_learned = len(answer.compared) - len(drawn), answer.raw["command"] == "learn"
-    result = f"{len(answer.candidates)} compared with the logging policy"
+    n_hidden, is_learned = len(answer.compared) - len(drawn), answer.command == "learn"
+    result = f"{len(answer.ranked)} compared with the logging policy"
     if is_learned:
-        result += f", each the best of its algorithm; {plural(answer.raw['choices'], 'candidate')} tried"
+        result += f", each the best of its algorithm; {plural(answer.choices, 'candidate')} tried"
     return {
-        "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
-        "result": result if len(answer.candidates) > 1 else "",
+        "title": "Candidates" if len(answer.ranked) > 1 else "Policy",
+        "result": result if len(answer.ranked) > 1 else "",
         "rows": "rows of the log" if answer.tested_rows == "rows" else answer.tested_rows,
         "table": Table.of(rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
@@ -108,36 +111,34 @@ def candidates(answer: Answer) -> Section:
 
 def _candidate_name(candidate: Candidate) -> Cell:
     roles = ("chosen", candidate.is_chosen), ("logging policy", candidate.is_logging)
-    return name_cell(candidate.label, candidate.settings, tuple(tag for tag, has_role in roles if has_role))
+    return name_cell(candidate.label, candidate.described_settings, tuple(tag for tag, has_role in roles if has_role))
 
 
 def _all_estimates(answer: Answer) -> Table | None:
     """Return the table of the candidates of the answer by every estimate."""
-    parts = [candidate.raw["estimates"] for candidate in answer.candidates]
-    used = [key for key in ESTIMATES if any(part.get(key) for part in parts)]
+    used = [key for key in ESTIMATES if any(part.estimates.get(key) is not None for part in answer.ranked)]
     if not used:
         return None
     rows = [
         {
             "Policy": _candidate_name(candidate),
-            **{ESTIMATES[key]: Cell(_format_with_error(answer, part.get(key))) for key in used},
-            "Mean weight": Cell(format_number(candidate.raw.get("mean_weight"))),
-            "Unsupported actions": Cell(format_share(candidate.raw.get("unsupported"))),
+            **{ESTIMATES[key]: Cell(_format_with_error(answer, candidate.estimates.get(key))) for key in used},
+            "Mean weight": Cell(format_number(candidate.comparison.get("mean_weight"))),
+            "Unsupported actions": Cell(format_share(candidate.comparison.get("unsupported"))),
         }
-        for candidate, part in zip(answer.candidates[:MAX_ROWS], parts, strict=False)
+        for candidate in answer.ranked[:MAX_ROWS]
     ]
     return Table.of(rows, style="scroll")
 
 
-def _format_with_error(answer: Answer, estimate: Mapping | None) -> str:
-    part = estimate or {}
-    error = f" ± {answer.format(part['standard_error'])}" if is_number(part.get("standard_error")) else ""
-    return answer.format(answer.units.convert(part.get("value"))) + error
+def _format_with_error(answer: Answer, estimate: Interval | None) -> str:
+    error = "" if estimate is None or not is_number(estimate.standard_error) else estimate.standard_error
+    return answer.format(answer.units.convert(estimate)) + (f" ± {answer.format(error)}" if error != "" else "")
 
 
 def actions(answer: Answer) -> Section:
     """Return how often each action is taken by both policies, largest changes first."""
-    ranked = sorted(answer.items("actions"), key=_change, reverse=True)
+    ranked = sorted(answer.tables.get("actions", ()), key=_change, reverse=True)
     if not ranked:
         return None
     listed, rest = ranked[:MAX_ACTIONS], ranked[MAX_ACTIONS:]
@@ -178,9 +179,9 @@ def _change(action: Mapping) -> float:
 
 def overlap(answer: Answer) -> Section:
     """Return the charts of importance weights, propensities and calibration."""
-    weights, propensities = answer.part("weights"), answer.part("overlap")
+    weights, propensities = answer.tables.get("weights") or {}, answer.tables.get("overlap") or {}
     bins, quantiles = weights.get("histogram"), weights.get("quantiles", {}).items()
-    pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
+    pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.tables.get("calibration", ())]
     points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
     pair = propensities.get("logged"), propensities.get("policy")
     two_digits = partial(format_number, digits=2)
@@ -202,16 +203,16 @@ def _power_of_ten(exponent: float) -> str:
 def checks(answer: Answer) -> Section:
     """Return every check, worst first, and how many have each level."""
     rows = []
-    for check in answer.diagnostics:
-        level, ends = check["level"], [check.get("low"), check.get("high")]
+    for check in answer.ranked_checks:
+        level, ends = check.level, [check.low, check.high]
         interval = " to ".join(map(format_number, ends)) if all(map(is_number, ends)) else ""
         rows.append(
             {
                 "": Cell(LEVELS[level], "level", style=level),
-                "Check": name_cell(check["name"]),
-                "Value": Cell(format_number(check["value"]), detail=interval, style="bold"),
-                "Expected": Cell(clean(check["threshold"] or DASH), "sentence"),
-                "Meaning": Cell(clean(check["sentence"]), "sentence", clean(check["source"] or "")),
+                "Check": name_cell(check.name),
+                "Value": Cell(format_number(check.value), detail=interval, style="bold"),
+                "Expected": Cell(clean(check.threshold or DASH), "sentence"),
+                "Meaning": Cell(clean(check.statement), "sentence", clean(check.source)),
             }
         )
     table = Table.of(rows, style="stack checks")
@@ -230,7 +231,7 @@ def influential_rows(answer: Answer) -> Section:
             answer.units.title: Cell(format_number(answer.units.convert(row.get("cost")))),
             "Share of the estimate": Cell(format_share(row.get("share"))),
         }
-        for row in answer.items("largest_rows")[:MAX_INFLUENTIAL]
+        for row in answer.tables.get("largest_rows", ())[:MAX_INFLUENTIAL]
     ]
     table = Table.of(rows, style="scroll narrow")
     return {"table": table, "result": f"{len(rows)} rows with the largest weights"} if table else None
@@ -238,24 +239,26 @@ def influential_rows(answer: Answer) -> Section:
 
 def sensitivity(answer: Answer) -> Section:
     """Return how much better the policy is at least if propensities are wrong, by the factor of their odds."""
-    view, units = answer.part("sensitivity"), answer.units
-    points = [(gamma, units.convert(bound)) for gamma, _, bound in view.get("curve", ()) if is_number(bound)]
+    view, units = answer.sensitivity, answer.units
+    if view is None:
+        return None
+    points = [(gamma, units.convert(bound)) for gamma, _, bound in view.curve.tolist() if is_number(bound)]
     if len(points) < 2:
         return None
-    breakeven = view.get("breakeven")
-    factor = format_number(math.floor(100 * breakeven) / 100) if is_number(breakeven) else ""
+    breakeven = view.breakeven if is_number(view.breakeven) else None
+    factor = "" if breakeven is None else format_number(math.floor(100 * breakeven) / 100)
     return {
         "result": f"better up to a factor of {factor}" if factor else "not shown to be better at any factor",
         "breakeven": factor,
-        "gamma": format_number(view["gamma"], digits=6),
-        "bound": f"{units.side} {answer.format(units.convert(view['bound']), sign=True)}",
+        "gamma": format_number(view.gamma, digits=6),
+        "bound": f"{units.side} {answer.format(units.convert(view.bound), sign=True)}",
         "chart": curve({"blue": points}, 0.0, breakeven),
     }
 
 
 def shift(answer: Answer) -> Section:
     """Return κ*, rounded down, and the smallest share of the traffic that it covers."""
-    breakeven = answer.raw.get("breakeven_shift")
+    breakeven = answer.breakeven_shift
     if not is_number(breakeven):
         return None
     rounded = math.floor(1000 * breakeven) / 1000
@@ -266,7 +269,7 @@ def shift(answer: Answer) -> Section:
 
 def running(answer: Answer) -> Section:
     """Return the bound on the difference after each number of rows."""
-    view, units = answer.part("running"), answer.units
+    view, units = answer.running or {}, answer.units
     points = [(rows, units.convert(bound)) for rows, bound in view.get("curve", ()) if is_number(bound)]
     if len(points) < 2:
         return None

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number, plural
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
-from drcrm.logs.report.answer import ESTIMATES, Answer
+from drcrm.logs.report.answer import Answer
+from drcrm.logs.report.candidate import ESTIMATES
+from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
 from drcrm.logs.report.outcome_sections import guardrail_rows
 
 WIDTH = 100
@@ -17,37 +19,32 @@ INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent
 GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
 
 
-def text(answer: Mapping) -> str:
+def text(answer: Answer) -> str:
     """Return the short answer, in lines of at most 100 columns unless a name is longer. No sentence is shortened.
-
-    Parameters
-    ----------
-    answer : mapping
-        The command's JSON answer.
 
     Returns
     -------
     str
         Text without control characters, so that names of a log cannot control the terminal.
     """
-    view = Answer(answer)
-    headline, skipped, imputed = view.headline, view.part("log")["skipped"], view.part("log")["imputed"]
+    verdict, skipped, imputed = headline(answer), answer.log["skipped"], answer.log["imputed"]
+    loggers, step = logged_by(answer), answer.statement.next_step if answer.statement else ""
     reasons = "; ".join(f"{plural(n, 'row')}, {clean(reason)}" for reason, n in skipped.items())
     blocks = [
-        wrap(f"{headline.title}. {headline.sentence}".strip()),
+        wrap(f"{verdict.title}. {verdict.sentence}".strip()),
         wrap(f"Not read: {reasons}") if skipped else [],
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
-        wrap(f"Logged by: {', '.join(view.logged_by)} of the rows.") if view.logged_by else [],
-        candidate_lines(view),
-        guardrail_lines(view),
-        check_lines(view),
-        tree_lines(view),
-        wrap(view.single_action),
-        wrap(view.readability),
-        wrap(view.exploration),
-        wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
-        note_lines("What would change the verdict:", view.notes("changes")),
-        note_lines("Cautions:", view.notes("cautions")),
+        wrap(f"Logged by: {', '.join(loggers)} of the rows.") if loggers else [],
+        candidate_lines(answer),
+        guardrail_lines(answer),
+        check_lines(answer),
+        tree_lines(answer),
+        wrap(single_action(answer)),
+        wrap(readability(answer)),
+        wrap(exploration(answer)),
+        wrap(f"Next: {clean(step)}") if step else [],
+        note_lines("What would change the verdict:", notes(answer, "changes")),
+        note_lines("Cautions:", notes(answer, "cautions")),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -64,14 +61,14 @@ def candidate_lines(answer: Answer) -> list[str]:
     header = [
         "",
         shorten(answer.units.name, 24),
-        f"{answer.confidence} interval",
-        f"{'worst case' if answer.raw.get('shift') else 'certified'} {sign}",
+        f"{answer.level} interval",
+        f"{'worst case' if answer.shift else 'certified'} {sign}",
         "eff. sample size",
         "by",
     ]
     rows = []
     for candidate in answer.compared[:MAX_CANDIDATES]:
-        settings = f", {candidate.settings}" if candidate.settings else ""
+        settings = f", {candidate.described_settings}" if candidate.described_settings else ""
         role = " (logging policy)" if candidate.is_logging else ""
         rows.append(
             [
@@ -79,7 +76,7 @@ def candidate_lines(answer: Answer) -> list[str]:
                 answer.format(candidate.interval.value),
                 answer.format_interval(candidate.interval, DASH),
                 answer.format(candidate.bound),
-                format_count(candidate.raw.get("effective_size")),
+                format_count(candidate.comparison.get("effective_size")),
                 ESTIMATES.get(candidate.main_estimate, ""),
             ]
         )
@@ -118,22 +115,22 @@ def pad(cell: str, columns: int, is_right: bool) -> str:
 
 def check_lines(answer: Answer) -> list[str]:
     """Return the failed checks, and the cautions unless the verdict lists them."""
-    total, lines = len(answer.diagnostics), []
+    total, lines = len(answer.checks), []
     if total and answer.count_level("good") == total:
         return [f"All {total} checks are good."]
-    for check in answer.diagnostics:
-        level = check["level"]
-        if level == "fail" or (level == "caution" and not answer.notes("cautions")):
+    for check in answer.ranked_checks:
+        level = check.level
+        if level == "fail" or (level == "caution" and not notes(answer, "cautions")):
             prefix = "FAIL" if level == "fail" else "caution"
-            number = format_number(check["value"])
-            lines += wrap(f"{prefix}: {clean(check['name'])} {number}. {clean(check['sentence'])}".rstrip(), "  ")
+            number = format_number(check.value)
+            lines += wrap(f"{prefix}: {clean(check.name)} {number}. {clean(check.statement)}".rstrip(), "  ")
     return lines
 
 
 def tree_lines(answer: Answer) -> list[str]:
     """Return the tree that shows what the policy does, a condition a line, and what the tree is."""
-    part = answer.part("explanation")
-    return ["What the policy does:", *_node_lines(part["tree"], "  "), *wrap(answer.explanation)] if part else []
+    part = answer.tables.get("explanation")
+    return ["What the policy does:", *_node_lines(part["tree"], "  "), *wrap(explanation(answer))] if part else []
 
 
 def _node_lines(node: Mapping, indent: str) -> list[str]:

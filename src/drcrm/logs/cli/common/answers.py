@@ -11,8 +11,8 @@ from typing import Any
 
 from drcrm.errors import InputError
 from drcrm.files import is_stream, standard_descriptor, write_json
-from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
+from drcrm.logs.report.answer import Answer
 from drcrm.progress import show_progress
 
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")

@@ -189,15 +189,15 @@ class Comparison:
 
 def estimate_values(
     evaluation: Evaluation, clip: float | str | None = "auto", confidence: float = 0.95
-) -> dict[str, object]:
-    """Return all estimates of a policy's cost as JSON values. An estimate without its inputs is None.
+) -> dict[str, Interval | None]:
+    """Return all estimates of a policy's cost. An estimate without its inputs is None.
 
     Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes it.
     """
     has_model = evaluation.cost_model is not None
     names = [name for name in ESTIMATES if has_model or not EVALUATIONS[name].kind.uses_model]
     values = evaluate_each(names, evaluation.alone, clip, confidence)
-    return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
+    return {name: values.get(name) for name in ESTIMATES}
 
 
 def compare_with_logging(

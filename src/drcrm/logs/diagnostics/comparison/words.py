@@ -88,7 +88,7 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
     """Return a verdict in words."""
     sentence, changes, helps = _explain(verdict, evidence)
     checks = sorted(evidence.diagnosis.diagnostics, key=lambda check: check.key != "repeated_contexts")  # users first
-    cautions = [f"{capitalize(check.sentence)}." for check in checks if check.level == "caution"]
+    cautions = [check.statement for check in checks if check.level == "caution"]
     step = TRY_OTHERS if verdict.name == NOT_SHOWN and not helps else NEXT_STEPS[verdict.name]
     if verdict.is_better and evidence.running is None:
         missing, of_missing = describe_missing(evidence.comparison, evidence.diagnosis.rows)
@@ -102,7 +102,7 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
 def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool]:
     """Return a verdict's sentence, advice on how to change it, and whether more rows may change it."""
     if verdict.name == WRONG:
-        return f"{capitalize(verdict.failed[0].sentence)}.", REPAIRS, False
+        return verdict.failed[0].statement, REPAIRS, False
     if not verdict.has_bounds:
         return _explain_refusal(verdict, evidence)
     if verdict.shown == NOT_SHOWN:
