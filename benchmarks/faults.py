@@ -128,8 +128,8 @@ FAULTS = {
         'means = table["mean"].dropna()\n    best',
     ),
     "p_larger and p_smaller are exchanged": (
-        "p_values = larger_p_value(losses[name], losses[reference]), larger_p_value(losses[reference], losses[name])",
-        "p_values = larger_p_value(losses[reference], losses[name]), larger_p_value(losses[name], losses[reference])",
+        "p_values = larger_p_value(losses[name], reference), larger_p_value(reference, losses[name])",
+        "p_values = larger_p_value(reference, losses[name]), larger_p_value(losses[name], reference)",
     ),
     "certify prints the difference of rewards with the sign of costs": (
         "comparison.format(sign * difference)",

@@ -20,7 +20,7 @@ from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.config import project_config
 from drcrm.paper.datasets.source_formats import SCALES
-from drcrm.paper.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, REFERENCE, ROLES
+from drcrm.paper.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.runs import CLASSIFIERS
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk
@@ -86,7 +86,7 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     texts = [rules, *(path.read_text() for path in (ROOT / "Snakefile", ROOT / "workflow/Snakefile"))]
     refused = schema["properties"]["experiments"]["propertyNames"]["not"]["anyOf"][1]["enum"]
     assert {*re.findall(r"^rule (\w+):", "\n".join(texts), re.M), "theory", "studies"} <= set(refused)
-    assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
+    assert {BASELINE, POEM} <= set(CONFIG["algorithms"])
     entries = CONFIG["algorithms"].values()
     assert {entry["estimator"] for entry in entries if "estimator" in entry} <= set(ESTIMATORS)
     keys = schema["$defs"]["algorithm"]["properties"]

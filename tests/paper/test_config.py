@@ -89,6 +89,9 @@ class TestDefaults:
             "variance_penalty_scale": "calibrated",
             "stopping": "scaled",
             "algorithms": list(PAPER_ALGORITHMS),
+            "reference": "poem",
+            "alternative": "less",
+            "rank_test": "signed_ranks",
         }
 
     def test_algorithms_without_a_look_get_a_colour_and_a_marker_of_their_own(self):

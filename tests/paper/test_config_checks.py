@@ -181,3 +181,13 @@ def test_numbers_of_seeds_that_are_not_whole_are_an_error(value):
 def test_whole_numbers_of_seeds_are_integers(value):
     seeds = complete(changed("experiments.demo.seeds", value), SCHEMA)["experiments"]["demo"]["seeds"]
     assert (seeds, type(seeds)) == (2, int)
+
+
+def test_the_reference_of_tests_is_an_algorithm_of_the_experiment():
+    """The default, poem, may be absent."""
+    assert complete(SMALL, SCHEMA)["experiments"]["demo"]["reference"] == "poem"
+    assert complete(changed("experiments.demo.reference", "kl"), SCHEMA)["experiments"]["demo"]["reference"] == "kl"
+    message = fault_of("experiments.demo.reference", "akl")
+    assert (
+        message == "config: experiments.demo.reference: unknown algorithm 'akl'; did you mean 'kl'? (allowed: cips, kl)"
+    )

@@ -9,6 +9,7 @@ from drcrm.errors import InputError
 from drcrm.files import check_file_name
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.optimization.starts import STARTS
+from drcrm.paper.reports.roles import POEM
 from drcrm.paper.runs import CLASSIFIERS, entries, is_classifier, is_single
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
@@ -104,6 +105,8 @@ def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterato
         yield from _unknown(f"{key}.seeds", seeds, config["datasets"], "data set")
         if missing := [dataset for dataset in experiment["datasets"] if dataset not in seeds]:
             yield f"{key}.seeds: must have a number for each data set, but lacks {', '.join(missing)}"
+    if experiment["reference"] != POEM:  # the default, which an experiment may lack
+        yield from _unknown(f"{key}.reference", [experiment["reference"]], experiment["algorithms"], "algorithm")
     for name in ablation.get("algorithms", []):
         if is_classifier(config, name):
             yield f"{key}.ablation.algorithms: {name!r} has no start, because it is not an estimator"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
+from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, TESTS, Names, Plan, join
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, SINGLE
 from drcrm.selection.score_names import MODELLED, SCORES
 
@@ -169,6 +169,7 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
             selections,
             **contents,
             names=names,
+            **{option: experiment[option] for option in TESTS},
             protocol={option: experiment[option] for option in PROTOCOL},
             grids={key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]},
             papers={
@@ -250,6 +251,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
         "selection": [SCORES[score] for score in experiment["selection"]],
         "criteria": join((SCORES[score] for score in experiment["selection"]), "or"),
         "held_out": experiment["split_unit"],
+        "reference": names.label(experiment["reference"]) if experiment["reference"] in names.algorithms else "",
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }
 

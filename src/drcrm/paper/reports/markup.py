@@ -1,10 +1,14 @@
 """Texts of tables and captions in HTML and LaTeX: numbers, marks of cells, special characters, floats, templates."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from jinja2 import Template
 
 from drcrm.arrays.number_formats import typeset_sign
@@ -125,3 +129,48 @@ def power_of_ten(value: float) -> str:
     """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
     exponent = round(2 * np.log10(value)) / 2
     return f"10^{number(exponent, 'g')}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table of texts.
+
+    Attributes
+    ----------
+    caption : str
+        The text above the table.
+    frame : DataFrame of str
+        Numbers in ``**`` are bold, cells in ``*`` italic, and ``10^`` starts a power.
+    note : str
+        A text below the table.
+    """
+
+    caption: str
+    frame: pd.DataFrame
+    note: str = ""
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        caption, frame, note = self._in(lambda text: text.replace("|", r"\|"))
+        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()]
+        return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
+
+    def latex(self, label: str) -> str:
+        """Return the table as a LaTeX environment that needs booktabs and graphicx."""
+        caption, frame, note = self._in(latex)
+        frame.iloc[:] = self.frame.map(break_lines)
+        heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
+        alignment = "l" + "c" * (len(heads) - 1)
+        body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
+        return latex_table(body, caption, label, note)
+
+    def html(self) -> str:
+        """Return the table as part of a page."""
+        caption, frame, note = self._in(html)
+        body = frame.to_html(index=False, escape=False, border=0, justify="left")
+        return f"<p>{caption}</p>\n{body}\n" + (note and f"<p>{note}</p>\n")
+
+    def _in(self, translate: Callable[[str], str]) -> tuple[str, pd.DataFrame, str]:
+        """Return caption, frame and note, translated to a language."""
+        frame = self.frame.map(translate)
+        return translate(self.caption), frame.set_axis(frame.columns.map(translate), axis=1), translate(self.note)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from drcrm.paper.reports import markup
-from drcrm.paper.reports.markup import number, p_value_text, power_of_ten, with_error
+from drcrm.paper.reports.markup import PrintedTable, number, p_value_text, power_of_ten, with_error
 from drcrm.paper.reports.plan import Names, Plan, join
 from drcrm.paper.reports.result_tables import NO_SKYLINE
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
@@ -20,6 +19,7 @@ TESTS = (
     "p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a data "
     "set. "
 )
+_TAILS = {"less": "one-tailed {} for a smaller loss", "two-sided": "two-tailed {}"}
 
 
 def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
@@ -42,8 +42,11 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
             f"{metric}_by_{by}": print_comparison(published[published["selection"] == by], metric, names)
             for metric, by in product(dict.fromkeys(published["metric"]), plan.selections)
         }
-    if (paired := tables.get("differences_to_poem")) is not None:
-        printed["differences_to_poem"] = _print_all_differences(paired, plan)
+    if (paired := tables.get(paired_name := f"differences_to_{plan.reference}")) is not None:
+        printed[paired_name] = _print_all_differences(paired, plan)
+    if (ranks := tables.get("average_ranks")) is not None:
+        cells = ranks[["metric", "selection"]].drop_duplicates().itertuples(index=False)
+        printed["average_ranks"] = {f"{metric}_by_{by}": print_ranks(ranks, metric, by, plan) for metric, by in cells}
     return {
         name: {f"{name}_{key}" if place else name: table for place, (key, table) in enumerate(parts.items())}
         for name, parts in printed.items()
@@ -78,10 +81,17 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
             f"{titles[metric]} compared with the paper": print_comparison(published, metric, names)
             for metric in dict.fromkeys(published["metric"])
         }
-    if (paired := tables.get("differences_to_poem")) is not None:
-        sections["Differences to POEM"] = {
-            f"{titles[metric]} compared with POEM": print_differences_by_count(paired, metric, headline, names)
+    label = names.label(plan.reference)
+    title = label if re.fullmatch("[A-Za-z -]+", label) else plan.reference.replace("_", " ")
+    if (paired := tables.get(f"differences_to_{plan.reference}")) is not None:
+        sections[f"Differences to {label}"] = {
+            f"{titles[metric]} compared with {title}": print_differences_by_count(paired, metric, headline, plan)
             for metric in dict.fromkeys(paired["metric"])
+        }
+    if (ranks := tables.get("average_ranks")) is not None:
+        sections["Ranks over data sets"] = {
+            f"{titles[metric]} ranks over data sets": print_ranks(ranks, metric, headline, plan)
+            for metric in dict.fromkeys(ranks[ranks["selection"] == headline]["metric"])
         }
     return sections
 
@@ -254,35 +264,37 @@ def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[s
 
 
 def _print_all_differences(table: pd.DataFrame, plan: Plan) -> dict[str, PrintedTable]:
-    """Return the differences to POEM at the first replay count, and then at others, in each loss by each criterion."""
+    """Return the paired differences at the first replay count, then at others, in each loss by each criterion."""
     cells = list(product(dict.fromkeys(table["metric"]), plan.selections))
     first = table[(table["replay_count"] == plan.counts[0]) & table["dataset"].isin(plan.datasets)]
-    at_first = {f"{metric}_by_{by}": print_differences(first, metric, by, plan.names) for metric, by in cells}
+    at_first = {f"{metric}_by_{by}": print_differences(first, metric, by, plan) for metric, by in cells}
     by_count = {
-        f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan.names) for metric, by in cells
+        f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan) for metric, by in cells
     }
     return at_first | (by_count if len(first) < len(table) else {})
 
 
-def print_differences(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
-    """Return the differences to POEM in one loss at one replay count: algorithms × data sets."""
-    by_count = print_differences_by_count(table, metric, selection, names)
-    caption = f"{by_count.caption} Replay count {table['replay_count'].iloc[0]}, {names.seeds(_seeds(table))}."
+def print_differences(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
+    """Return the differences to the reference in one loss at one replay count: algorithms × data sets."""
+    by_count = print_differences_by_count(table, metric, selection, plan)
+    caption = f"{by_count.caption} Replay count {table['replay_count'].iloc[0]}, {plan.names.seeds(_seeds(table))}."
     frame = by_count.frame.drop(columns=["Δ", "Seeds"]).set_index("Data").T.rename_axis("").reset_index()
     return PrintedTable(caption, frame.rename_axis(columns=None))
 
 
-def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
-    """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
-    chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
+def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
+    """Return the differences to the reference in one loss: data sets and replay counts × algorithms."""
+    names, chosen = plan.names, table[(table["metric"] == metric) & (table["selection"] == selection)]
     tests = (
-        ": mean ± standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's"
+        f": mean ± standard error; in brackets the p-value of a {_TAILS[plan.alternative].format('paired t-test')}, "
+        "adjusted by Holm for all algorithms and data sets at a replay count"
     )
     caption = (
-        f"{names.loss(metric, chosen['dataset'])}{_test_sets(chosen, names)} minus POEM's on the same seed, "
-        f"hyper-parameters chosen by {SCORES[selection]}{tests if chosen['n_seeds'].max() > 1 else ''}."
+        f"{names.loss(metric, chosen['dataset'])}{_test_sets(chosen, names)} minus that of "
+        f"{names.label(plan.reference)} on the same seed, hyper-parameters chosen by {SCORES[selection]}"
+        f"{tests if chosen['n_seeds'].max() > 1 else ''}."
     )
-    p_values = chosen["p_smaller"].where(chosen["difference"].notna()).map(p_value_text)
+    p_values = chosen["p_holm"].where(chosen["difference"].notna()).map(p_value_text)
     chosen = chosen.assign(text=_differences(chosen) + p_values.map(lambda text: text and f" ({text})"))
     labels, rows = {name: names.label(name) for name in chosen["algorithm"]}, []
     for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
@@ -293,50 +305,33 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
 
 
 def _differences(table: pd.DataFrame) -> list[str]:
-    """Return the differences to POEM with their standard errors."""
+    """Return the paired differences with their standard errors."""
     return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in table.to_dict("records")]
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """A table of texts.
-
-    Attributes
-    ----------
-    caption : str
-        The text above the table.
-    frame : DataFrame of str
-        Numbers in ``**`` are bold, cells in ``*`` italic, and ``10^`` starts a power.
-    note : str
-        A text below the table.
-    """
-
-    caption: str
-    frame: pd.DataFrame
-    note: str = ""
-
-    def markdown(self) -> str:
-        """Return the table in Markdown."""
-        caption, frame, note = self._in(lambda text: text.replace("|", r"\|"))
-        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()]
-        return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
-
-    def latex(self, label: str) -> str:
-        """Return the table as a LaTeX environment that needs booktabs and graphicx."""
-        caption, frame, note = self._in(markup.latex)
-        frame.iloc[:] = self.frame.map(markup.break_lines)
-        heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
-        alignment = "l" + "c" * (len(heads) - 1)
-        body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
-        return markup.latex_table(body, caption, label, note)
-
-    def html(self) -> str:
-        """Return the table as part of a page."""
-        caption, frame, note = self._in(markup.html)
-        body = frame.to_html(index=False, escape=False, border=0, justify="left")
-        return f"<p>{caption}</p>\n{body}\n" + (note and f"<p>{note}</p>\n")
-
-    def _in(self, translate: Callable[[str], str]) -> tuple[str, pd.DataFrame, str]:
-        """Return caption, frame and note, translated to a language."""
-        frame = self.frame.map(translate)
-        return translate(self.caption), frame.set_axis(frame.columns.map(translate), axis=1), translate(self.note)
+def print_ranks(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
+    """Return the average ranks in one loss over data sets, with their tests, from the smallest rank."""
+    rows = table[(table["metric"] == metric) & (table["selection"] == selection)].sort_values("average_rank")
+    friedman, p_value = rows[["friedman", "friedman_p"]].iloc[0]
+    overall = f"Friedman's test of all ranks: χ² = {number(friedman, '.2f')}, p = {p_value_text(p_value)}. "
+    tests = {
+        "nemenyi": "two-tailed test of Nemenyi, adjusted for all pairs of algorithms",
+        "signed_ranks": f"{_TAILS[plan.alternative].format('signed-rank test')} over data sets, adjusted by Holm",
+    }
+    reference, data = plan.names.label(plan.reference), [*map(plan.names.dataset, plan.datasets)]
+    caption = (
+        f"{plan.names.loss(metric, plan.datasets)}: average ranks on the test sets of {len(data)} data sets "
+        f"({join(data)}), by means over {plan.seeds_in_words}, hyper-parameters chosen by {SCORES[selection]}. Rank 1 "
+        f"is the smallest loss. {'' if np.isnan(p_value) else overall}The last column compares with {reference}: "
+        f"p of a {tests[plan.rank_test]}."
+    )
+    lines = [
+        [
+            plan.names.label(row["algorithm"]),
+            number(row["average_rank"], ".2f"),
+            number(row["difference"], "+.2f"),
+            p_value_text(row["p_adjusted"]),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    return PrintedTable(caption, pd.DataFrame(lines, columns=["Algorithm", "Average rank", f"Minus {reference}", "p"]))

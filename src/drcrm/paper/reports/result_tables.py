@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 
 from drcrm.errors import InputError
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.roles import LOGGING, LOSSES, REFERENCE, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.paper.reports.roles import LOGGING, LOSSES, POEM, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
 
 CELL = ["metric", "paper_dataset", "algorithm"]
@@ -60,7 +60,9 @@ NO_SKYLINE = (
 
 PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
 PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
-OPTIONAL = ("paper_comparison", "differences_to_poem")  # tables that an experiment may lack
+RANKED = ["metric", "selection", "algorithm", "average_rank", "difference", "p_adjusted"]
+RANKED += ["friedman", "friedman_p", "n_datasets"]
+OPTIONAL = ("paper_comparison", "differences_to_*", "average_ranks")  # tables that an experiment may lack
 LEVEL = 0.05
 ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
@@ -82,7 +84,7 @@ def require_all_runs(metrics: pd.DataFrame, plan: Plan) -> None:
 
 
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
-    """Return the tables by name. All are about the plan's runs, but the differences to POEM are about all runs.
+    """Return the tables by name. All are about the plan's runs, but paired differences are about all runs.
 
     An optional table without rows is left out.
 
@@ -94,11 +96,15 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     order = {name: index for index, name in enumerate(plan.datasets)}
     metrics = plan.of_algorithms(metrics)
     metrics = metrics.sort_values("dataset", key=lambda names: names.map(order), kind="stable")  # unknown ones last
-    differences = paired_differences(metrics, REFERENCE, plan.selections)
+    differences = paired_differences(metrics, plan)
     metrics = plan.of_runs(metrics)
     require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
     losses = {metric: loss_table(metrics, metric, plan) for metric in LOSSES}
-    optional = dict(zip(OPTIONAL, (paper_comparison(losses, plan), differences), strict=True))
+    optional = {
+        "paper_comparison": paper_comparison(losses, plan),
+        f"differences_to_{plan.reference}": differences,
+        "average_ranks": average_ranks(losses, plan),
+    }
     return {
         **losses,
         "hyperparameters": hyperparameter_table(metrics, plan.grids, plan.datasets, plan.selections),
@@ -141,22 +147,77 @@ def hyperparameter_table(
     return table.assign(times_chosen=[int(counts.get(row, 0)) for row in rows])
 
 
-def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequence[str]) -> pd.DataFrame:
-    """Compare every learned algorithm with a reference on the same seeds, at every replay count.
+def paired_differences(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Compare every learned algorithm with the plan's reference on the same seeds, at every replay count.
 
     ``difference`` is the mean loss minus the reference's. ``p_larger`` and ``p_smaller`` belong to one-tailed paired
-    t-tests. A seed that lacks one of the two makes the row missing. The table is empty without the reference.
+    t-tests. ``p_value`` is ``p_smaller``, or that of the two-tailed test, and ``p_holm`` is adjusted for all tests of a
+    loss, selection criterion and replay count. A seed that lacks one of the two makes the row missing. The table is
+    empty without the reference.
     """
     rows = []
-    runs, keys = metrics[metrics["selection"].isin(selections)], ["dataset", "replay_count", "selection"]
+    runs, keys = metrics[metrics["selection"].isin(plan.selections)], ["dataset", "replay_count", "selection"]
     for metric, (key, cell) in product(LOSSES, runs.groupby(keys, sort=False)):
         losses = cell.pivot(index="seed", columns="algorithm", values=metric)
-        learned = [name for name in dict.fromkeys(cell["algorithm"]) if name not in (reference, *ROLES)]
-        for name in learned if reference in losses else ():
-            differences = losses[name] - losses[reference]
-            p_values = larger_p_value(losses[name], losses[reference]), larger_p_value(losses[reference], losses[name])
+        reference, learned = losses.get(plan.reference), losses.columns.drop([plan.reference, *ROLES], errors="ignore")
+        for name in [name for name in dict.fromkeys(cell["algorithm"]) if name in learned and reference is not None]:
+            p_values = larger_p_value(losses[name], reference), larger_p_value(reference, losses[name])
+            differences = losses[name] - reference
             rows.append((metric, *key, name, *interval(differences).values(), *p_values, int(differences.count())))
-    return pd.DataFrame(rows, columns=PAIRED)
+    table = pd.DataFrame(rows, columns=PAIRED)
+    two_tailed = 2 * table[["p_larger", "p_smaller"]].min(axis=1)
+    table["p_value"] = table["p_smaller"] if plan.alternative == "less" else two_tailed
+    return table.assign(p_holm=table.groupby(["metric", "replay_count", "selection"])["p_value"].transform(holm))
+
+
+def average_ranks(losses: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataFrame:
+    """Rank the learned algorithms by their mean losses on each data set, and test the ranks over data sets.
+
+    Rank 1 is the smallest loss, and equal losses share their ranks. Algorithms that lack a run on a data set are left
+    out. The table is empty without the reference, with one data set, and with one seed.
+
+    Returns
+    -------
+    DataFrame
+        One row per loss, selection criterion and algorithm. ``difference`` is the average rank minus the reference's.
+        ``friedman`` and ``friedman_p`` are the statistic and the p-value of Friedman's test with three or more
+        algorithms. ``p_adjusted`` compares an algorithm with the reference: signed-rank tests on the mean losses of the
+        data sets, adjusted by Holm, or Nemenyi's two-tailed test of the average ranks, which is adjusted for all pairs.
+
+    Notes
+    -----
+    Nemenyi's p-value is P(Q > |R_i − R_j| / √(k (k + 1) / (12 N))) for average ranks R of k algorithms on N data sets
+    and the studentised range Q of k values with infinitely many degrees of freedom. Source: Demšar 2006.
+    """
+    rows = []
+    for metric, selection in product(LOSSES, plan.selections):
+        cell = losses[metric][losses[metric]["selection"] == selection]
+        means = cell.pivot(index="dataset", columns="algorithm", values="mean")
+        means = means[[name for name in dict.fromkeys(cell["algorithm"]) if name not in ROLES]].dropna(axis=1)
+        if plan.reference in means and len(means) > 1 and means.shape[1] > 1 and cell["n_seeds"].max() > 1:
+            means = means.map(lambda mean: float(f"{mean:.12g}"))  # losses that are equal up to rounding are ties
+            rows.append(_test_ranks(means, plan).assign(metric=metric, selection=selection, n_datasets=len(means)))
+    return pd.concat(rows).reindex(columns=RANKED) if rows else pd.DataFrame(columns=RANKED)
+
+
+def _test_ranks(means: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Return the ranks and tests of algorithms from their mean losses (data sets × algorithms)."""
+    from scipy import stats  # imported here: slow, and most experiments have few data sets
+
+    (n, k), ranks = means.shape, means.rank(axis=1).mean()
+    table = pd.DataFrame({"average_rank": ranks, "difference": ranks - ranks[plan.reference]})
+    if k > 2:
+        table["friedman"], table["friedman_p"] = stats.friedmanchisquare(*means.to_numpy().T)
+    rivals = means.columns.drop(plan.reference)
+    if plan.rank_test == "nemenyi":
+        range_of_ranks = table["difference"][rivals].abs() / np.sqrt(k * (k + 1) / (12 * n))
+        p_values = stats.studentized_range.sf(range_of_ranks, k, np.inf)
+    else:
+        differences = [means[name] - means[plan.reference] for name in rivals]
+        tests = [stats.wilcoxon(d, alternative=plan.alternative).pvalue if d.any() else 1.0 for d in differences]
+        p_values = holm(tests)
+    table["p_adjusted"] = pd.Series(p_values, rivals)
+    return table.rename_axis("algorithm").reset_index()
 
 
 def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> list[str]:
@@ -164,7 +225,7 @@ def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> 
     concerns = {
         "selection": algorithm not in WITHOUT_HYPERPARAMETER,
         "absent_label_score": algorithm == LOGGING,
-        "variance_penalty_scale": algorithm == REFERENCE,
+        "variance_penalty_scale": algorithm == POEM,
         "stopping": algorithm != LOGGING,
     }
     return [
@@ -245,10 +306,10 @@ def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
-    """Return p-values of one family, adjusted by Holm's method."""
+    """Return p-values of one family, adjusted by Holm's method. Missing values stay missing and are not counted."""
     p_values = np.asarray(p_values, dtype=float)
-    order = np.argsort(p_values)
-    adjusted = np.empty_like(p_values)
+    order = np.argsort(p_values)[: np.isfinite(p_values).sum()]  # missing values are last
+    adjusted = np.full_like(p_values, np.nan)
     adjusted[order] = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
     return np.minimum(adjusted, 1)
 
@@ -276,9 +337,6 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
     table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
     table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in names]
-    table["p_holm"] = np.nan
-    is_tested = table["p_value"].notna()
-    if is_tested.any():
-        table.loc[is_tested, "p_holm"] = holm(table["p_value"][is_tested])
+    table["p_holm"] = holm(table["p_value"])
     table["n_seeds"] = losses.notna().sum()
     return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

@@ -5,7 +5,7 @@ from drcrm.selection.score_names import SCORES
 LOGGING, SKYLINE = "logging", "skyline"  # the logging policy π0, and full supervision
 ROLES = (LOGGING, SKYLINE)  # part of every experiment, in addition to the configured algorithms
 BASELINE = "cips"  # the plain importance-weighted estimate
-REFERENCE = "poem"  # the algorithm that others are compared with on the same seed
+POEM = "poem"  # the algorithm whose grid can be in units of λ0
 PAPER_ALGORITHMS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # default of experiments
 ENOUGH_SEEDS = 5  # with fewer, an interval of the mean says little, and hardly any difference is significant
 WITHOUT_HYPERPARAMETER = (*ROLES, BASELINE)

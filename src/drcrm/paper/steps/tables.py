@@ -31,17 +31,17 @@ def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 
     Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table, in the folder
     ``pages``. A LaTeX file has one table. If a Markdown file has several, the folder ``more`` has the LaTeX files of
-    the others. An experiment may lack ``paper_comparison`` and ``differences_to_poem``: Snakemake knows neither of
-    them, and an old one is removed. The table ``differences_to_poem`` uses all runs. The other tables use the runs with
-    the plan's seeds and its first replay count. ``settings`` is a :class:`Plan`.
+    the others. An experiment may lack ``paper_comparison``, ``average_ranks`` and ``differences_to_REFERENCE``:
+    Snakemake does not know them, and old ones are removed. Differences to the reference use all runs. The other tables
+    use the runs with the plan's seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)
     folder, pages, more = Path(files["tables"][0]).parent, Path(files["pages"]), Path(files["more"])
-    for path in (folder / f"{name}{suffix}" for name in OPTIONAL for suffix in (".csv", ".md", ".tex")):
-        path.unlink(missing_ok=True)
+    for path in [path for name in OPTIONAL for path in folder.glob(f"{name}.*")]:
+        path.unlink()
     for name, frame in frames.items():
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
