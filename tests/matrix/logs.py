@@ -77,6 +77,7 @@ class SmallLog:
     names: tuple[str, ...] = ARMS
     is_reward: bool = True
     columns_reversed: bool = False
+    is_nested: bool = False
 
     @property
     def n(self) -> int:
@@ -206,14 +207,15 @@ def mapping_of(log: SmallLog, **changes: Any) -> dict[str, Any]:
         mapping |= {
             "single": {"action": "a"},
             "labels": {"labels": list(log.names)},
-            "lists": {"list": "visit", "chosen": "shown"},
+            "lists": {"list": "candidates" if log.is_nested else "visit", "chosen": "shown"},
         }[row.kind]
         numeric = [name for name in log.contexts if name in ("x", "z")]
         categorical = [name for name in log.contexts if name in CATEGORIES]
-        categorical += ["arm"] if row.kind == "lists" else []
+        categorical += ["candidates.arm" if log.is_nested else "arm"] if row.kind == "lists" else []
         mapping["features"] = {"numeric": numeric, "categorical": categorical}
         mapping["features"] |= {"time": ["at"]} if "at" in log.contexts else {}
     known = {"uniform": {"uniform": True}, "rule": {"rule": "rule", "exploration": EXPLORED}}
+    known["weights"] = {"weights": "w", "actions": list(log.names)}
     known["constant"] = {"constant": 0.25 if row.kind == "labels" else 1 / 3}
     mapping |= {"propensity": known[row.propensity]} if row.propensity in known else {}
     mapping |= {"propensity": None, "propensity_model": "softmax"} if row.propensity == "estimated" else {}
@@ -256,6 +258,14 @@ def table_of(log: SmallLog) -> pd.DataFrame:
         frame = frame.assign(**dict(zip(log.names, log.action.T, strict=True)))
     elif log.row.kind == "single":
         frame = frame.assign(a=np.array(log.names)[log.action], rule=np.array(log.names)[log.logging.argmax(axis=1)])
+        if log.row.propensity == "weights":
+            weights = logging_probabilities(log)
+            frame = frame.assign(w=weights.tolist(), **{f"w_{name}": weights[:, a] for a, name in enumerate(log.names)})
+    elif log.is_nested:
+        arms, rule = list_orders(log), log.logging.argmax(axis=1)
+        shown, of_rule = ((arms == action[:, None]).argmax(axis=1) for action in (log.action, rule))
+        candidates = [[{"arm": log.names[arm]} for arm in row] for row in arms]
+        frame = frame.assign(candidates=candidates, shown=shown, rule=of_rule, id=frame["id"] + shown)
     else:
         arms = list_orders(log)
         frame = frame.loc[np.repeat(np.arange(log.n), 3)].reset_index(drop=True)
@@ -268,6 +278,11 @@ def table_of(log: SmallLog) -> pd.DataFrame:
             **{name: frame[name].where(shown) for name in ("p", "y", "g", "mine")},
         )
     return frame[frame.columns[::-1]] if log.columns_reversed else frame
+
+
+def logging_probabilities(log: SmallLog) -> np.ndarray:
+    """Return the probability of each action under the logging policy, (n, 3)."""
+    return (1 - EXPLORED) * softmax(log.logging, axis=1) + EXPLORED / log.logging.shape[1]
 
 
 def list_orders(log: SmallLog) -> np.ndarray:
@@ -311,6 +326,7 @@ def write_log(log: SmallLog, folder: Path, form: str | None = None, files: str |
     form, files = form or log.row.format, files or log.row.files
     folder.mkdir(parents=True)
     form = {"frame": "csv", "arrays": "npz"}.get(form, form)
+    form = "jsonl" if log.is_nested and form == "csv" else form
     parts = [log] if files == "one" else [log.take(part) for part in np.array_split(np.arange(log.n), 3)]
     paths = [folder / f"part{number}.{form}" for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):

@@ -8,7 +8,7 @@ OPTIONS = {
     "kind": ("single", "lists", "labels"),
     "format": ("csv", "parquet", "jsonl", "dsjson", "npz", "arrays", "frame"),
     "units": ("rows", "groups_equal", "groups_unequal", "count", "pdrop"),
-    "propensity": ("logged", "uniform", "constant", "rule", "estimated"),
+    "propensity": ("logged", "uniform", "constant", "rule", "weights", "estimated"),
     "outcome": ("click", "revenue", "cost", "reward_1000", "uptime", "negative_mean"),
     "reference": ("logging", "baseline", "column"),
     "guardrail": ("none", "absolute", "percent"),
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 UNNAMED = ("dsjson", "npz", "arrays")  # formats without named columns
 COLUMNS = {  # values that need a column in the mapping
     "units": ("groups_equal", "groups_unequal"),
-    "propensity": ("rule",),
+    "propensity": ("rule", "weights"),
     "reference": ("column",),
     "guardrail": ("absolute", "percent"),
     "extra": ("time", "slices"),
@@ -82,6 +82,8 @@ def refused_pairs() -> dict[Pair, str]:
     refused |= _both("kind", ("single", "labels"), "units", ("pdrop",), "key 'pdrop'")
     refused |= _both("kind", ("single", "labels"), "format", ("dsjson",), "_multi")
     refused |= _both("kind", ("labels",), "propensity", ("rule",), "propensity is a rule")
+    weighted = "propensity", ("weights",), "propensity has weights"
+    refused |= _both("kind", ("labels", "lists"), *weighted) | _both("format", UNNAMED, *weighted)
     refused |= _both("format", ("npz", "arrays"), "files", ("several", "folder"), "single file")
     refused |= _both("units", ("count",), "files", ("several", "folder"), "key 'count'")
     refused |= _both("units", ("count",), "look", ("anytime", "asymptotic"), "occur once")

@@ -98,7 +98,8 @@ def earlier_log(log: SmallLog) -> SmallLog:
     earlier, (low, high) = draw_log(row, EARLIER, seed=1), log.cost_range
     share = (earlier.cost - earlier.cost_range[0]) / np.ptp(earlier.cost_range)
     cost = earlier.cost if log.cost_range == earlier.cost_range else low + share * (high - low)
-    return replace(earlier, cost=cost, cost_range=log.cost_range, names=log.names, is_reward=log.is_reward)
+    same = {name: getattr(log, name) for name in ("cost_range", "names", "is_reward", "is_nested")}
+    return replace(earlier, cost=cost, **same)
 
 
 def in_file_order(log: SmallLog, values: np.ndarray) -> np.ndarray:

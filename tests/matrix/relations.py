@@ -16,11 +16,12 @@ from scipy.special import expit, softmax
 
 from drcrm import ActionLists, BanditLog, off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.logs.policy_file import read_policy
+from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.serving.served_policy import load_policy
+from drcrm.policies.mixture import MixturePolicy
 from matrix.cases import Case
 from matrix.commands import assert_same_numbers, is_close, numbers_of
-from matrix.logs import CATEGORIES, MOST_ROWS, UNITS, SmallLog, arrays_of, mapping_of, table_of
+from matrix.logs import CATEGORIES, MOST_ROWS, UNITS, SmallLog, arrays_of, logging_probabilities, mapping_of, table_of
 from matrix.options import Row
 from matrix.policies import (
     LOGGING,
@@ -55,7 +56,7 @@ def has_columns(row: Row) -> bool:
     """Return whether the question needs a table with named columns."""
     return (
         row.units.startswith("groups")
-        or row.propensity == "rule"
+        or row.propensity in ("rule", "weights")
         or row.reference == "column"
         or (row.guardrail != "none" or row.extra != "none")
     )
@@ -150,6 +151,31 @@ def known_propensities_as_a_column(case: Case) -> None:
     assert_same_numbers(case.answer.json, case.ask(case.log, propensity=column).json)
 
 
+@relation(lambda row: row.propensity == "weights")
+def weights_in_a_column_for_each_action(case: Case) -> None:
+    """Instead of a column of lists, in another order of the actions."""
+    names = case.log.names[::-1]
+    columns = {"weights": [f"w_{name}" for name in names], "actions": list(names)}
+    assert_same_numbers(case.answer.json, case.ask(case.log, propensity=columns).json)
+
+
+@relation(lambda row: row.kind == "lists" and row.is_table)
+def nested_candidates(case: Case) -> None:
+    """A row for each decision with a list of objects, instead of a row for each candidate."""
+    log = replace(case.log, is_nested=True)
+    assert_same_numbers(case.answer.json, case.ask(log, policies=case.rewrite(log)).json)
+
+
+@relation(lambda row: row.reference != "column")
+def mixture_of_one_policy(case: Case) -> None:
+    """A mixture of two policies that are the same is this policy."""
+    stored = read_policy(case.policies[0], with_rows=True)
+    path = case.new_folder() / "mixture.npz"
+    path.parent.mkdir(parents=True)
+    write_policy(path, replace(stored, policy=MixturePolicy([stored.policy, stored.policy], [0.25, 0.75])))
+    assert_same_numbers(case.answer.json, case.ask(case.log, policies=[path, case.policies[1]]).json)
+
+
 @relation(lambda row: row.format != "dsjson")
 def reward_is_minus_cost(case: Case) -> None:
     log = replace(case.log, is_reward=not case.log.is_reward)
@@ -183,7 +209,7 @@ def has_limited_weights(row: Row) -> bool:
 @relation(
     lambda row: (
         row.kind == "single"
-        and row.propensity != "estimated"
+        and row.propensity not in ("estimated", "weights")
         and not (has_fitted_residuals(row) or has_limited_weights(row))
     )
 )
@@ -384,7 +410,10 @@ def logs_in_memory(case: Case) -> BanditLog:
         return read_log(case.files, mapping_of(case.log))
     contexts = load_policy(case.policies[0]).encoding.contexts(table_of(case.log))
     action = arrays_of(with_row(case.log, units="rows"))["Y"]
-    return BanditLog(contexts, action, case.log.propensity, case.log.cost)
+    log = BanditLog(contexts, action, case.log.propensity, case.log.cost)
+    if case.row.propensity != "weights":
+        return log
+    return log.replace(actions=log.actions.with_logging_mean(logging_probabilities(case.log)))
 
 
 def library_log(log: SmallLog) -> BanditLog:

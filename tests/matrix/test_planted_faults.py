@@ -11,8 +11,8 @@ from matrix.relations import RELATIONS
 SLICES = Row(features="categories", extra="slices", estimate="dr")
 FAULTS = {  # the text, the faulty text, and the row whose relation catches it
     "another_table_format": (
-        "yield _flatten(arrow.table(batch)).select(columns)",
-        "yield _flatten(arrow.table(batch)).slice(1).select(columns)",
+        "yield flatten_objects(arrow.table(batch)).select(columns)",
+        "yield flatten_objects(arrow.table(batch)).slice(1).select(columns)",
         Row(),
     ),
     "another_kind_of_file": ("0 - cost if is_reward else cost", "cost", Row(estimate="snips")),
@@ -40,6 +40,21 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         "(1 - self.exploration) * follows + explored",
         "self.exploration * follows + explored",
         Row(propensity="rule", estimate="snips"),
+    ),
+    "weights_in_a_column_for_each_action": (
+        "booleans=booleans) for name in columns])",
+        "booleans=booleans) for name in sorted(columns)])",
+        Row(propensity="weights", estimate="snips"),
+    ),
+    "nested_candidates": (
+        "is_chosen[starts[:-1] + places.astype(int)] = 1",
+        "is_chosen[starts[1:] - 1 - places.astype(int)] = 1",
+        Row(kind="lists", format="jsonl", estimate="snips"),
+    ),
+    "mixture_of_one_policy": (
+        "self._join([log_prob for log_prob, _ in parts]), components",
+        "self._join([1.1 * log_prob for log_prob, _ in parts]), components",
+        Row(estimate="snips"),
     ),
     "reward_is_minus_cost": (
         '_numbers_of_key(frame, mapping, "cost") if reward is None',
