@@ -258,20 +258,23 @@ def test_logs_without_a_choice_are_refused(tmp_path, run, lists, fault):
     assert (status, fault in error) == (1, True)
 
 
-def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
+def test_exportable_policies_are_linear_or_trees(tmp_path, run, monkeypatch):
     decisions(400).to_csv(tmp_path / "log.csv", index=False)
     fitted = []
     fit = "drcrm.logs.decisions.learning.fit_candidates"
     monkeypatch.setattr(fit, lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
     learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
-    shown = ((), [DEFAULT, WITH_SCORES, *SIMPLE]), (("--exportable",), [DEFAULT]), (("--readable",), SIMPLE)
+    shown = ((), [DEFAULT, WITH_SCORES, *SIMPLE]), (("--exportable",), [DEFAULT, *SIMPLE]), (("--readable",), SIMPLE)
     for options, expected in shown:
         fitted.clear()
         with pytest.raises(ZeroDivisionError):
             run(*learn, json.dumps({key: MAPPING[key] for key in MAPPING if key != "algorithm"}), *options)
         assert [entry.name for entry in fitted] == expected
     status, _, error = run(*learn, json.dumps(MAPPING | {"algorithm": "kl_dro_dr_map"}), "--exportable")
-    assert (status, "needs linear policies, but the mapping has the algorithm kl_dro_dr_map" in error) == (1, True)
+    assert (status, "needs linear policies or trees, but the mapping has" in error) == (1, True)
+    timed = MAPPING | {"features": {"time": ["at"]}, "algorithm": "policy_tree"}
+    status, _, error = run(*learn, json.dumps(timed), "--exportable")
+    assert (status, "needs features without times for policy_tree" in error) == (1, True)
     lists = {key: MAPPING[key] for key in MAPPING if key != "action"} | {"list": "visitor", "chosen": "shown"}
     status, _, error = run(*learn, json.dumps(lists), "--exportable")
     assert (status, "--exportable needs a log without lists" in error) == (1, True)

@@ -70,28 +70,40 @@ def read_algorithms(mapping: LogMapping, further: Sequence[str] = (), readable: 
 
 
 def require_exportable(algorithms: Sequence[Algorithm], mapping: LogMapping) -> None:
-    """Raise InputError if the mapping has lists or a mixture, or unless all of its algorithms learn linear policies."""
+    """Raise InputError unless ``drcrm export`` can write the policy of each algorithm: a linear policy, or a tree.
+
+    It cannot write a policy on lists, a mixture, or a tree that splits by the hour or weekday of a time.
+    """
     if mapping.list:
         raise InputError("--exportable needs a log without lists: drcrm export cannot write policies on lists")
     if mapping.deploy == MIXTURE:
         raise InputError("--exportable needs deploy: refit, because drcrm export cannot write a mixture of policies")
     for algorithm in algorithms:
-        if not algorithm.is_linear:
-            raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
+        if not algorithm.is_exportable:
+            raise InputError(
+                f"--exportable needs linear policies or trees, but the mapping has the algorithm {algorithm.name}"
+            )
+        if algorithm.is_tree and algorithm.name != SINGLE_ACTION and mapping.times:
+            raise InputError(
+                f"--exportable needs features without times for {algorithm.name}, because drcrm export cannot write "
+                "splits by the hour or weekday; write them to columns of their own"
+            )
 
 
-def further_algorithms(log: BanditLog) -> list[str]:
+def further_algorithms(log: BanditLog, exportable: bool = False) -> list[str]:
     """Return the names of the algorithms that compete by default with KL-DRO.
 
     They are learned scores on choices, if there are not too many contexts and features; and the best single action and
-    a policy tree on one of K actions. None of them competes if evaluations are expensive.
+    a policy tree on one of K actions. None of them competes if evaluations are expensive. If ``exportable``, only those
+    compete that ``drcrm export`` can write.
     """
     if not log.actions.are_choices or is_expensive(log):
         return []
     is_small = log.n_contexts <= MAX_SCORED and np.prod(log.X.shape) <= MAX_CELLS
-    names = [WITH_SCORES] if is_small else []
+    names = [WITH_SCORES] if is_small and not exportable else []
     if log.actions.n_classes:
-        names += [SINGLE_ACTION, *[POLICY_TREE] * bool(readable_columns(log))]
+        has_tree = readable_columns(log) and not (exportable and getattr(log.encoding, "times", ()))
+        names += [SINGLE_ACTION, *[POLICY_TREE] * bool(has_tree)]
     return names
 
 
@@ -156,7 +168,8 @@ def fit_candidates(
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
         report(
-            f"learning: {algorithm.label}{place}" + ("" if algorithm.is_linear else "; drcrm export cannot write it")
+            f"learning: {algorithm.label}{place}"
+            + ("" if algorithm.is_exportable else "; drcrm export cannot write it")
         )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = algorithm.with_settings(lbfgs=THOROUGH if algorithm.features is None else ROUGH)

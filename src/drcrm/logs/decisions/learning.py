@@ -87,7 +87,7 @@ def learn(
     seed : int
         Seed of the split into training and held-out rows.
     exportable : bool
-        Whether to fit only linear policies, which ``drcrm export`` can write.
+        Whether to fit only linear policies and policy trees, which ``drcrm export`` can write.
     readable : bool
         Whether only policy trees and single actions compete, so that people can read the policy.
     cluster : str, optional
@@ -139,7 +139,7 @@ def learn(
         opened = opened.mark_missing()
         _require_several_actions(opened)
         taught = opened.evaluated if has_blocks else opened.train
-        algorithms = read_algorithms(mapping, [] if exportable else further_algorithms(taught), readable)
+        algorithms = read_algorithms(mapping, further_algorithms(taught, exportable), readable)
         if has_blocks:
             opened, selection = learn_blocks(opened, algorithms, tell, seed)
         else:

@@ -27,8 +27,8 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
+from drcrm.logs.serving import linear_export, tree_export
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
-from drcrm.logs.serving.tree_export import export_tree, to_python, to_sql
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.trees.tree import tree_of
@@ -176,8 +176,8 @@ class ServedPolicy:
         Parameters
         ----------
         form : "json", "sql" or "python"
-            A linear policy has only the JSON of :meth:`to_json`. A policy tree has all three: its splits as JSON, a
-            query, or a function without imports.
+            A linear policy has the JSON of :meth:`to_json`, and a policy tree its splits as JSON. Both have a query
+            and a function without imports.
 
         Returns
         -------
@@ -190,12 +190,14 @@ class ServedPolicy:
             If the form cannot express the policy. The message has the reason.
         """
         check_choice(("json", "sql", "python"), form, "format")
-        if form == "json" and tree_of(self.policy) is None:
+        is_tree = tree_of(self.policy) is not None
+        if form == "json" and not is_tree:
             return self.to_json()
-        content = export_tree(self._stored)
+        content = tree_export.export_tree(self._stored) if is_tree else linear_export.export_plain(self._stored)
         if form == "json":
             return json.dumps(content, ensure_ascii=False, allow_nan=False)
-        return to_sql(content) if form == "sql" else to_python(content)
+        writer = tree_export if is_tree else linear_export
+        return writer.to_sql(content) if form == "sql" else writer.to_python(content)
 
     def _exploring(self, explore: float) -> LinearPolicy | MixturePolicy:
         """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""

@@ -6,6 +6,7 @@ All three have the same splits. A number goes left if it is at most ``at_most``.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib import resources
@@ -27,9 +28,8 @@ TABLE = "contexts"  # name of the table in the query
 
 def export_tree(stored: StoredPolicy) -> dict[str, Any]:
     """Return the tree of a policy as a JSON value; InputError with the reason if another system cannot use it."""
-    tree, encoding = tree_of(stored.policy), stored.encoding
-    if tree is None:
-        raise InputError("only a policy tree can be exported as SQL or Python; --format json writes linear policies")
+    tree: Any = tree_of(stored.policy)
+    encoding: Any = stored.encoding
     if not isinstance(encoding, TableEncoding):
         raise InputError("only a policy on a table can be exported: its log has another format")
     derived = {name for name in encoding.known if name not in encoding.categorical}
@@ -44,9 +44,14 @@ def export_tree(stored: StoredPolicy) -> dict[str, Any]:
         "version": 1,
         "names": list(encoding.names),
         "explore": stored.policy.explore,
-        "booleans": {text: int(value) for text, value in boolean_numbers(encoding.booleans).items()},
+        "booleans": boolean_texts(encoding),
         "tree": _as_dict(tree.root, tree),
     }
+
+
+def boolean_texts(encoding: TableEncoding) -> dict[str, int]:
+    """Return 1 or 0 for each text of a boolean, in lower case."""
+    return {text: int(value) for text, value in boolean_numbers(encoding.booleans).items()}
 
 
 def _as_dict(node: Node, tree: ActionTree) -> dict[str, Any]:
@@ -85,14 +90,14 @@ def probabilities_of(content: dict[str, Any], action: int) -> list[float]:
 
 def to_sql(content: dict[str, Any]) -> str:
     """Return a query that adds the best action and the probability of each action to the rows of a table."""
-    names = [_literal(str(name)) for name in content["names"]]
+    names = [literal(str(name)) for name in content["names"]]
     best, other = (probabilities_of(content, 0)[place] for place in (0, 1))
     lines = [
         "-- The best action of a policy tree, and the probability of each action with its share of exploration.",
         f"-- Replace {TABLE} by your table. Numbers must be numbers or NULL, categories are compared as texts.",
         "SELECT decided.*,",
         *(
-            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {other!r} END AS {_identifier(f'p_{raw}')},"
+            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {other!r} END AS {identifier(f'p_{raw}')},"
             for name, raw in zip(names, content["names"], strict=True)
         ),
     ]
@@ -107,14 +112,14 @@ def _case(node: dict[str, Any], content: dict[str, Any], names: Sequence[str], p
     """Return the expression of a node; the condition is never true for a missing value, which so takes the ELSE."""
     if "action" in node:
         return f"{pad}{names[node['action']]}"
-    column, (first, second) = _identifier(node["column"]), ("left", "right")
+    column, (first, second) = identifier(node["column"]), ("left", "right")
     if node["missing_left"]:
         first, second = second, first
     if node["kind"] == CATEGORY:
-        values = [text for value in node["others" if node["missing_left"] else "values"] for text in _spellings(value)]
-        condition = f"CAST({column} AS VARCHAR) IN ({', '.join(map(_literal, values))})" if values else "1 = 0"
+        values = [text for value in node["others" if node["missing_left"] else "values"] for text in spellings(value)]
+        condition = f"CAST({column} AS VARCHAR) IN ({', '.join(map(literal, values))})" if values else "1 = 0"
     else:
-        value, limit = _boolean(column, content) if node["kind"] == BOOLEAN else column, f"{node['at_most']:.16e}"
+        value, limit = boolean_number(column, content) if node["kind"] == BOOLEAN else column, f"{node['at_most']:.16e}"
         condition = f"{value} <= {limit}"
         if node["missing_left"]:
             is_number = "" if node["kind"] == BOOLEAN else f" AND {value} <= {LARGEST:.16e}"  # NaN may be the largest
@@ -123,46 +128,50 @@ def _case(node: dict[str, Any], content: dict[str, Any], names: Sequence[str], p
     return f"{pad}CASE WHEN {condition} THEN\n{branches[0]}\n{pad}ELSE\n{branches[1]}\n{pad}END"
 
 
-def _boolean(column: str, content: dict[str, Any]) -> str:
+def boolean_number(column: str, content: dict[str, Any]) -> str:
     """Return 1 or 0 for a column of booleans, of their texts, or of numbers."""
     text = f"TRIM(CAST({column} AS VARCHAR))"
-    parts = [f"WHEN {text} IN ({', '.join(map(_literal, sorted(MISSING_TEXTS)))}) THEN NULL"]
+    parts = [f"WHEN {text} IN ({', '.join(map(literal, sorted(MISSING_TEXTS)))}) THEN NULL"]
     for number in (1, 0):
         texts = [text for text, value in content["booleans"].items() if value == number]
-        parts.append(f"WHEN LOWER({text}) IN ({', '.join(map(_literal, texts))}) THEN {number}")
+        parts.append(f"WHEN LOWER({text}) IN ({', '.join(map(literal, texts))}) THEN {number}")
     return f"CASE {' '.join(parts)} ELSE CAST({column} AS DOUBLE PRECISION) END"
 
 
-def _spellings(value: str) -> list[str]:
+def spellings(value: str) -> list[str]:
     """Return the texts that a database may have for a category: also 3.0 for 3, and True for true."""
     spellings = [value, *(text for text, canonical in BOOLEAN_TEXTS.items() if canonical == value)]
     return [*spellings, f"{value}.0"] if canonical_text(f"{value}.0") == value else spellings
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
 def to_python(content: dict[str, Any]) -> str:
     """Return the source of a function without imports that returns the probability of each action."""
     texts = {value for node in _splits(content["tree"]) for value in (*node.get("values", ()), *node.get("others", ()))}
-    numbers = {float(text): text for text in sorted(texts) if DECIMAL.fullmatch(text) or text == _whole(text)}
-    template = resources.files(__package__).joinpath("tree_function.py.txt").read_text("utf-8")
-    constants = {
+    leaves = [probabilities_of(content, action) for action in range(len(content["names"]))]
+    head = python_source("    leaves = $LEAVES\n", content, texts, {"LEAVES": leaves})
+    return head + "\n".join(_branches(content["tree"], "    ")) + "\n"
+
+
+def python_source(body: str, content: dict[str, Any], texts: set[str], constants: dict[str, Any]) -> str:
+    """Return the function that reads numbers and categories, of which it has the ``texts``, with a body."""
+    numbers = [text for text in sorted(texts - {""}) if DECIMAL.fullmatch(text) or text == _whole(text)]
+    constants = constants | {
         "NAMES": content["names"],
-        "LEAVES": [probabilities_of(content, action) for action in range(len(content["names"]))],
         "BOOLEANS": content["booleans"],
         "MISSING": sorted(MISSING_TEXTS),
-        "NUMBERS": numbers,
+        "NUMBERS": {float(text): text for text in numbers},
         "BOOLEAN_TEXTS": BOOLEAN_TEXTS,
     }
-    for name, value in constants.items():
-        template = template.replace(f"${name}", repr(value))
-    return template + "\n".join(_branches(content["tree"], "    ")) + "\n"
+    head = resources.files(__package__).joinpath("function.py.txt").read_text("utf-8")
+    return re.sub(r"\$([A-Z_]+)", lambda match: repr(constants[match[1]]), head + body)
 
 
 def _splits(node: dict[str, Any]) -> list[dict[str, Any]]:

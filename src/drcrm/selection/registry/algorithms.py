@@ -197,6 +197,11 @@ class Algorithm:
         return self.features is None and self.classifier is None and not self.is_tree
 
     @property
+    def is_exportable(self) -> bool:
+        """Whether ``drcrm export`` can write the algorithm's policies: linear ones, and trees."""
+        return self.is_linear or self.is_tree
+
+    @property
     def title(self) -> str:
         """Name of the estimator in messages."""
         return self.estimator if isinstance(self.estimator, str) else self.estimator.__qualname__

@@ -124,8 +124,8 @@ to --best. On rows that are logged later, certify may show that this candidate i
                 "--exportable",
                 {
                     "action": "store_true",
-                    "help": "fit only linear policies, which `drcrm export` can write for other languages; by default "
-                    "learned scores may win, which it cannot write; nor can it write policies on lists",
+                    "help": "fit only linear policies and trees, which `drcrm export` can write for other systems; by "
+                    "default learned scores may win, which it cannot write; nor can it write policies on lists",
                 },
             ),
             READABLE,
@@ -331,12 +331,12 @@ neither --greedy nor another share by --explore.""",
     ),
     "export": Command(
         "write a policy for other systems: JSON, SQL or Python",
-        """Write a linear policy as JSON, or a policy tree as JSON, a SQL query, or a Python function without imports.
+        """Write a linear policy or a policy tree as JSON, a SQL query, or a Python function without imports.
 
 Reads   POLICY: the file of a policy that `drcrm learn --exportable` wrote for CSV or Parquet. Without this option,
         learn may choose learned scores, which cannot be exported. Nor can policies on lists of actions.
-Writes  --output: of a linear policy, JSON with coefficients, scaling, categories and names of actions. Of a tree, its
-        splits, with the probability of each action in SQL and Python. The page "Serving" describes the forms.""",
+Writes  --output: as JSON, the coefficients, scaling, categories and names of actions of a linear policy, or the splits
+        of a tree; in SQL and Python, the probability of each action. The page "Serving" describes the forms.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
             ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "- is standard output"}),
@@ -345,7 +345,7 @@ Writes  --output: of a linear policy, JSON with coefficients, scaling, categorie
                 {
                     "choices": ("json", "sql", "python"),
                     "default": "json",
-                    "help": "json (default), or for policy trees sql or python",
+                    "help": "json (default), sql or python",
                 },
             ),
         ),
