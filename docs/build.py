@@ -9,6 +9,7 @@ and the generated blocks of README.md and of pages in docs. A block is the text 
     theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
+    evaluation NAME MEASURE                 table of an experiment of the kind evaluation
     study NAME                              summary of the table of a study
     study NAME FUNCTION                     another summary, by a function of the study's module
     studies                                 the question of each study
@@ -44,6 +45,9 @@ from PIL import Image
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.config import project_config
+from drcrm.paper.evaluation_results import COLUMNS as EVALUATION_COLUMNS
+from drcrm.paper.evaluation_results import FIGURES as EVALUATION_FIGURES
+from drcrm.paper.evaluation_results import print_table
 from drcrm.paper.reports.experiment_figures import FIGURES, overview
 from drcrm.paper.reports.figure_data import DatasetResults
 from drcrm.paper.reports.markup import fill_caption
@@ -83,6 +87,8 @@ def kept_files(name: str) -> dict[str, str]:
     if name.endswith("_study"):
         study = name.removesuffix("_study")
         return {f"{study}{end}": f"studies/{study}{source}" for end, source in STUDY_FILES.items()}
+    if name in shipped_configuration()["evaluations"]:
+        return {f"{name}.csv": f"{name}/metrics.csv", f"{name}_provenance.json": f"{name}/provenance.json"}
     tables = list(ROWS)
     if name == THEORY:
         datasets = shipped_configuration()[THEORY]["datasets"]
@@ -270,6 +276,20 @@ def write_study_figures() -> None:
         write_figure(draw, read_csv(ROOT / f"docs/results/{name}.csv", []), file=f"{name}.png")
 
 
+def evaluation_figures() -> dict[str, tuple[str, str]]:
+    """Return the evaluation and the measure of each image in the pages."""
+    names = [f"{name}_{measure}" for name in shipped_configuration()["evaluations"] for measure in EVALUATION_FIGURES]
+    pages = "".join(path.read_text(encoding="utf-8") for path in hand_written_pages())
+    return {f"{name}.png": tuple(name.rsplit("_", 1)) for name in names if f"{name}.png" in pages}
+
+
+def write_evaluation_figures() -> None:
+    """Draw the figures of experiments of the kind evaluation."""
+    for file, (name, measure) in evaluation_figures().items():
+        metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
+        write_figure(EVALUATION_FIGURES[measure], metrics, file=file)
+
+
 def losses_block(name: str, metric: str, selection: str) -> str:
     """Return the table of a loss."""
     return experiment_pages.format_losses(experiment(name), metric, selection)
@@ -297,6 +317,13 @@ def table_block(name: str) -> str:
     if name not in TABLES:
         raise InputError(f"no table {name!r}, only {', '.join(TABLES)}")
     return TABLES[name]()
+
+
+def evaluation_block(name: str, measure: str) -> str:
+    """Return the published table of a measure."""
+    metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
+    frame = print_table(metrics, measure, name).frame
+    return reference_pages.format_table(frame.columns, frame.to_numpy())
 
 
 def study_block(name: str, function: str = "summary") -> str:
@@ -328,6 +355,7 @@ BLOCKS = {
     "theory": theory_block,
     "provenance": provenance_block,
     "table": table_block,
+    "evaluation": evaluation_block,
     "study": study_block,
     "studies": studies_block,
     "mapping": mapping_block,
@@ -405,6 +433,7 @@ def main(arguments: list[str]) -> None:
     write_figure(sharpness_figure.draw_sharpness, members, file="sharpness.png", dpi=150)
     write_theory_figures()
     write_study_figures()
+    write_evaluation_figures()
     for path, text in documents.items():
         write_text(path, text)
 

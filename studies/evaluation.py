@@ -7,7 +7,8 @@ all estimators evaluate all policies on it, with one cross-fitted cost model. Da
 The table has a row per simulator, logging policy, policy, n (rows) and estimator, over ``logs``: bias, variance, mean
 squared error ``mse``, its root ``rmse``, and ``relative``, the rmse divided by the least one. ``coverage`` is the share
 of 95 % intervals that contain the true cost, and ``width`` their mean width. NAME_error is a standard error; that of
-``relative`` is paired by log. ``truth_error`` is the Monte Carlo error of the true cost.
+``relative`` is paired by log. ``truth_error`` is the Monte Carlo error of the true cost. ``square_50`` is the median of
+the squared errors, and so on for other quantiles.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy as np
 import pandas as pd
 
 from drcrm import cross_fit, make_estimator, off_policy_value, simulate
+from drcrm.bench.estimators import OF_CLUSTERS
 from drcrm.paper.array_files import read_truth
+from drcrm.paper.evaluation_results import QUANTILES
 from drcrm.paper.runs import entries
 from drcrm.paper.simulation.replay import generator
 from drcrm.selection.registry.user_classes import make_object
@@ -53,8 +56,9 @@ def make_policy(value: Any, simulator: Any) -> simulate.PolicyFunction:
 
 
 def estimators_of(values: Mapping[str, Any], simulator: Any, sample: simulate.Sample) -> dict[str, Any]:
-    """Return the estimators by name; "mips" without parameters has the clusters of the simulator."""
-    of_sample = {"mips": {"mips": {"embedding": simulator.clusters, "logging_policy": sample.logging}}}
+    """Return the estimators by name; those of clusters without parameters have the clusters of the simulator."""
+    clusters = {"embedding": simulator.clusters, "logging_policy": sample.logging}
+    of_sample = {name: {name: clusters} for name in OF_CLUSTERS}
     return {name: make_estimator(of_sample.get(str(value), value)) for name, value in values.items()}
 
 
@@ -112,6 +116,8 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
         table[name], table[f"{name}_error"] = mean[column], error[column]
     table["variance"] *= n / (n - 1)
     table["rmse"] = np.sqrt(table["mse"])
+    for column, share in QUANTILES.items():
+        table[column] = groups["square"].quantile(share)
     table["rmse_error"] = table["mse_error"] / (2 * table["rmse"])
     return table.join(relative_errors(rows, table["mse"])).reset_index()
 

@@ -1,8 +1,8 @@
 """Every estimator of the bench equals loops over rows and actions, and selectors equal their rules in loops."""
 
 import re
+from math import exp, sqrt
 from math import log as ln
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from drcrm import BanditLog, CostModel, RegressorModel, cross_fit, make_estimator, off_policy_value
+from drcrm.bench.estimators import OF_CLUSTERS
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 
@@ -38,6 +39,13 @@ def loop_terms(name, log, policy, logging, model):
     ratio = sum(w[i] * log.cost[i] for i in range(N)) / sum(w)
     ratio_e = sum(w[i] * e[i] for i in range(N)) / sum(w)
     limit = 3.0
+
+    def of_cluster(i):
+        """Return the weight of the cluster of a row, a log-sum-exp over its actions."""
+        actions = [a for a in range(K) if CLUSTER[a] == CLUSTER[log.Y[i]]]
+        new, old = (ln(sum(exp(ln(side[i][a])) for a in actions)) for side in (policy, logging))
+        return exp(new - old)
+
     of_row = {
         "ips": lambda i: w[i] * log.cost[i],
         "clipped_ips": lambda i: min(w[i], limit) * log.cost[i],
@@ -50,11 +58,8 @@ def loop_terms(name, log, policy, logging, model):
         "subgaussian": lambda i: w[i] / (1 - 0.1 + 0.1 * w[i]) * log.cost[i],
         "implicit": lambda i: policy[i][log.Y[i]] / (log.propensity[i] + 0.1) * log.cost[i],
         "log_smoothing": lambda i: -ln(1 - 0.1 * w[i] * log.cost[i]) / 0.1,
-        "mips": lambda i: (
-            log.cost[i]
-            * sum(policy[i][a] for a in range(K) if CLUSTER[a] == CLUSTER[log.Y[i]])
-            / sum(logging[i][a] for a in range(K) if CLUSTER[a] == CLUSTER[log.Y[i]])
-        ),
+        "mips": lambda i: of_cluster(i) * log.cost[i],
+        "cluster_dr": lambda i: m[i] + of_cluster(i) * e[i],
     }[name]
     return [of_row(i) for i in range(N)]
 
@@ -70,10 +75,10 @@ PARAMETERS = {
 NAMES = ["ips", "clipped_ips", "snips", "dm", "dr", "sndr", "switch_dr", "dros", "subgaussian", "implicit"]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "log_smoothing", "mips"])
+@pytest.mark.parametrize("name", [*NAMES, "log_smoothing", "mips", "cluster_dr"])
 def test_terms_equal_loops(name):
     log, policy, logging, model = make_problem()
-    options = {"embedding": CLUSTER, "logging_policy": logging} if name == "mips" else PARAMETERS.get(name)
+    options = {"embedding": CLUSTER, "logging_policy": logging} if name in OF_CLUSTERS else PARAMETERS.get(name)
     estimator = make_estimator({name: options} if options else name)
     expected = loop_terms(name, log, policy, logging, model)
     np.testing.assert_allclose(estimator.terms(log, policy, model), expected, rtol=1e-10, atol=1e-12)

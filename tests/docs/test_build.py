@@ -104,6 +104,7 @@ def test_committed_documents_are_current():
     images = {Path(link).name for picture in pictures for link in picture.links.values()}
     images |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
     images |= set(build.theory_figures()) | {f"{name}.png" for name in build.STUDY_FIGURES}
+    images |= set(build.evaluation_figures())
     images |= {"sharpness.png", "own_log.png", "policy_tree.png"}  # the last two are screenshots of a log's report
     assert images == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 120_000

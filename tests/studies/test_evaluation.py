@@ -62,6 +62,8 @@ def test_the_measures_are_those_of_loops_over_the_logs(study):
         assert row["variance"] == pytest.approx(np.var(error, ddof=1))
         assert (row["mse"], row["mse_error"]) == pytest.approx((mse[name], np.std(error**2, ddof=1) / np.sqrt(3)))
         assert row["coverage"] == pytest.approx(2 / 3)
+        assert row["square_50"] == pytest.approx(np.median(error**2))
+        assert row["square_90"] == pytest.approx(np.sort(error**2)[1:] @ [0.2, 0.8])
         assert row["width"] == pytest.approx(3)
         assert row["relative"] == pytest.approx(np.sqrt(mse[name] / mse[best]))
         paired = error**2 / mse[name] - errors[best] ** 2 / mse[best]
@@ -89,21 +91,24 @@ def test_three_files_of_the_page_give_a_table_and_figures(study, page_files):
     assert "| prices | ranks | greedy | 60 |" in "\n".join(lines)
     assert sum("**1.00**" in line for line in lines) == 8
     assert pd.read_csv("relative.csv")[["ips", "dr", "median"]].min(axis=1).eq(1).all()
-    for measure in ("rmse", "coverage"):
+    for measure in ("rmse", "coverage", "distribution"):
         evaluations.figure(
             {"metrics": "metrics.csv", "figures": [f"{measure}.svg"]}, {"measure": measure, "simulator": "prices"}
         )
         svg = Path(f"{measure}.svg").read_text()
-        assert all(text in svg for text in ("greedy, logged by ranks", "softmax, logged by ranks", "median"))
+        panels = ("prices: greedy, logged by ranks", "prices: softmax, logged by ranks", "median")
+        assert all(text in svg for text in panels)
 
 
-def test_mips_has_the_clusters_of_the_simulator(study):
-    rows = pd.DataFrame(
-        study("evaluation").measure(
-            0, ["softmax"], ["mips"], [100], {"l": {"linear": {"clusters": 2}}}, (), ["uniform"]
-        )
+def test_weights_of_clusters_have_the_clusters_of_the_simulator(study):
+    """Weights are at most 2. Those of actions would be 0 or 200, with errors of 0.2."""
+    simulators = {"l": {"linear": {"actions": 200, "clusters": 2}}}
+    measured = study("evaluation").measure(
+        0, {"greedy": {"epsilon_greedy": {"epsilon": 0}}}, ["mips", "cluster_dr"], [2000], simulators
     )
-    assert rows["error"].abs().max() < 0.3
+    rows = pd.DataFrame(measured).set_index("estimator")
+    assert rows["error"].abs().max() < 0.1
+    assert rows["covers"].all()
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,9 @@ def test_the_workflow_runs_the_study_of_the_page(page_files):
     path = page_files / "mine.yaml"
     path.write_text(path.read_text().replace("[300, 1000, 3000]", "[50]").replace("repetitions: 100", "repetitions: 2"))
     snakemake(page_files, path, "mine")
+    snakemake(page_files, path, "mine", "--report", "report.html")
+    report = (page_files / "report.html").read_text(encoding="utf-8")
+    assert all(title in report for title in ("Relative errors", "Coverage against width", "Distribution of squared"))
     metrics = pd.read_csv(page_files / "results/mine/metrics.csv")
     assert set(metrics["simulator"]) == {"prices", "linear"}
     for file in ("tables/relative.tex", "figures/rmse_prices.pdf", "pages/coverage.html", "provenance.json"):

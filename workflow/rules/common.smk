@@ -59,10 +59,9 @@ def evaluation_targets(name):
     """Return the files of an evaluation except the report."""
     entry = config["evaluations"][name]
     simulators = [*runs.entries(entry.get("simulators", [])), *entry.get("datasets", [])]
-    figures = expand(
-        "figures/{measure}_{simulator}.{kind}", measure=["rmse", "coverage"], simulator=simulators, kind=FIGURE_KINDS
-    )
-    tables = expand("tables/{measure}.{kind}", measure=["relative", "coverage"], kind=TABLE_KINDS)
+    measures = ["rmse", "coverage", "distribution"]
+    figures = expand("figures/{measure}_{simulator}.{kind}", measure=measures, simulator=simulators, kind=FIGURE_KINDS)
+    tables = expand("tables/{measure}.{kind}", measure=["relative", "rmse", "coverage"], kind=TABLE_KINDS)
     return [f"results/{name}/{file}" for file in ["metrics.csv", "provenance.json", *tables, *figures]]
 
 

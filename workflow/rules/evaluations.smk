@@ -1,7 +1,11 @@
 """Experiments of the kind evaluation: estimates of policies' costs on simulated logs, in shards like a study."""
 
-EVALUATION_LABELS = {"rmse": "1 Error against rows", "coverage": "2 Coverage against width"}
-EVALUATION_TITLES = {"relative": "Relative errors", "coverage": "Coverage"}
+EVALUATION_LABELS = {
+    "rmse": "1 Error against rows",
+    "coverage": "2 Coverage against width",
+    "distribution": "3 Distribution of squared errors",
+}
+EVALUATION_TITLES = {"relative": "Relative errors", "rmse": "Errors", "coverage": "Coverage"}
 
 
 def entry_of(wildcards):

@@ -22,10 +22,12 @@ WEIGHTS: dict[str, type[Weight]] = {"implicit": Implicit, "subgaussian": Subgaus
 CLASSES = {  # further estimators
     "log_smoothing": "drcrm.bench.weighted:LogarithmicSmoothing",
     "mips": "drcrm.bench.marginal_weights:MarginalWeights",
+    "cluster_dr": "drcrm.bench.marginal_weights:ClusterDoublyRobust",
     "mrdr": "drcrm.bench.weighted_model:WeightedModel",
     "slope": "drcrm.bench.selectors:Slope",
     "ocv": "drcrm.bench.selectors:CrossValidation",
 }
+OF_CLUSTERS = "mips", "cluster_dr"  # estimators with clusters of actions and the logging policy
 NAMES = (*EVALUATIONS, *CLASSES)
 
 

@@ -36,6 +36,10 @@ class MarginalWeights:
 
     def terms(self, log: BanditLog, policy: Any, model: Any = None) -> np.ndarray:
         """Return one term for each row, (n,)."""
+        return self._weights(log, policy)[0] * log.cost
+
+    def _weights(self, log: BanditLog, policy: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of each row, (n,), and the policy's probabilities of all actions, (m, K)."""
         embedding = np.asarray(self.embedding)
         if len(log.actions.shape) != 1 or log.Y.ndim != 1 or embedding.shape[:1] != log.actions.shape:
             raise InputError(
@@ -49,4 +53,21 @@ class MarginalWeights:
         )
         in_cluster = cluster.ravel()[:, None] == np.arange(cluster.max() + 1)
         rows = log.context, cluster.ravel()[log.Y]
-        return (new @ in_cluster)[rows] / (old @ in_cluster)[rows] * log.cost
+        return (new @ in_cluster)[rows] / (old @ in_cluster)[rows], new
+
+
+class ClusterDoublyRobust(MarginalWeights):
+    """Mean of m(x) + w (c − ĉ(x, a)) with the weights w of clusters of :class:`MarginalWeights`.
+
+    Their logarithm is the difference of the log-sum-exp of log π and log π0 over the cluster. The estimate is unbiased
+    if the model has the right differences between the actions of a cluster; its errors that all actions of a cluster
+    share do not matter. Parameters are those of :class:`MarginalWeights`. Source: Saito, Ren & Joachims 2023.
+    """
+
+    uses_model = True
+
+    def terms(self, log: BanditLog, policy: Any, model: Any = None) -> np.ndarray:
+        """Return one term for each row, (n,)."""
+        weight, new = self._weights(log, policy)
+        effects = np.asarray(model)
+        return (new * effects).sum(axis=1)[log.context] + weight * (log.cost - effects[log.context, log.Y])

@@ -62,7 +62,7 @@ class Simulator(ABC):
         Standard deviation of normal costs, for each action. None: a cost is −1 with the probability of minus its
         expectation, and otherwise 0.
     clusters : int array (K,) or None
-        Cluster of each action, for the estimator "mips".
+        Cluster of each action, for the estimators "mips" and "cluster_dr".
     """
 
     noise: Any = None

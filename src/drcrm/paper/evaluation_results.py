@@ -14,11 +14,13 @@ from drcrm.paper.reports.plan import GREY, WIDTH, Look
 from drcrm.paper.reports.printed_tables import PrintedTable
 
 SETTING = ["simulator", "logging", "policy", "n"]
-MEASURES = {  # columns of the tables, and their captions
+MEASURES = {  # columns of the tables, with captions
     "relative": "Root mean squared error divided by the least one of the setting ± standard error",
+    "rmse": "Root mean squared error ± standard error",
     "coverage": "Share of 95 % intervals that contain the true cost ± standard error",
 }
-COLUMNS = [*SETTING, "estimator", "rmse", "rmse_error", "width", "logs"]
+QUANTILES = {f"square_{percent:02d}": percent / 100 for percent in (5, 10, 25, 50, 75, 90, 95)}  # of squared errors
+COLUMNS = [*SETTING, "estimator", "width", "logs", *QUANTILES]
 COLUMNS += [f"{measure}{end}" for measure in MEASURES for end in ("", "_error")]
 MARKERS = "osD^vP*"
 
@@ -31,10 +33,11 @@ def tabulate(metrics: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 def print_table(metrics: pd.DataFrame, measure: str, title: str) -> PrintedTable:
     """Return the printed table of a measure. The least error of a setting is bold."""
-    texts = [number(value, ".2f") for value in metrics[measure]]
+    digits = 3 if measure == "rmse" else 2
+    texts = [number(value, f".{digits}f") for value in metrics[measure]]
     if measure == "relative":
         texts = [f"**{text}**" if value == 1 else text for text, value in zip(texts, metrics[measure], strict=True)]
-    cells = [with_error(*cell, 2) for cell in zip(texts, metrics[f"{measure}_error"], strict=True)]
+    cells = [with_error(*cell, digits) for cell in zip(texts, metrics[f"{measure}_error"], strict=True)]
     table = metrics.assign(cell=cells).set_index([*SETTING, "estimator"])["cell"].unstack("estimator")
     table = table.loc[pd.MultiIndex.from_frame(metrics[SETTING].drop_duplicates()), metrics["estimator"].unique()]
     frame = table.reset_index().astype(str).rename_axis(columns=None)
@@ -62,19 +65,28 @@ def draw_coverage(metrics: pd.DataFrame) -> Figure:
     return _panels(metrics, draw)
 
 
-FIGURES = {"rmse": draw_errors, "coverage": draw_coverage}
+def draw_distribution(metrics: pd.DataFrame) -> Figure:
+    """Draw the share of logs below each squared error, from 5 to 95 %, for the largest number of rows."""
+
+    def draw(axes: Axes, curve: pd.DataFrame, look: Look) -> None:
+        axes.plot(curve[[*QUANTILES]].iloc[-1], [*QUANTILES.values()], **look.style, markersize=4)
+        axes.set(xscale="log", xlabel="squared error", ylabel="share of logs")
+
+    return _panels(metrics[metrics["n"] == metrics["n"].max()], draw)
+
+
+FIGURES = {"rmse": draw_errors, "coverage": draw_coverage, "distribution": draw_distribution}
 
 
 def _panels(metrics: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame, Look], None]) -> Figure:
-    """Return a figure of one simulator with a panel for each logging policy and policy."""
+    """Return a figure with a panel for each simulator, logging policy and policy."""
     names = metrics["estimator"].unique()
     looks = {name: Look(name, f"C{i % 10}", MARKERS[i % len(MARKERS)]) for i, name in enumerate(names)}
-    settings = list(metrics.groupby(["logging", "policy"], sort=False))
+    settings = list(metrics.groupby(SETTING[:3], sort=False))
     figure = Figure(figsize=(WIDTH, 0.8 + 2.3 * len(settings) + 0.11 * len(looks)))
     panels = figure.subplots(len(settings), 1, squeeze=False).ravel()
-    for axes, ((logging, policy), rows) in zip(panels, settings, strict=True):
-        axes.set_title(f"{policy}, logged by {logging}")
+    for axes, ((simulator, logging, policy), rows) in zip(panels, settings, strict=True):
+        axes.set_title(f"{simulator}: {policy}, logged by {logging}")
         for name, curve in rows.groupby("estimator", sort=False):
             draw(axes, curve, looks[name])
-    figure.suptitle(str(metrics["simulator"].iloc[0]))
     return add_legend(figure, handles_of(looks.values(), has_line=True), columns=3)
