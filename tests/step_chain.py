@@ -29,7 +29,7 @@ AXES = {"dataset": "toy", "seed": 0}
 SPLIT = {"split_unit": "row", "logging_fraction": 0.2, "heldout_fraction": 0.25}
 PROTOCOL = {"split_unit": "row", "logging_c": 0.5, "absent_label_score": "logged"}
 PROTOCOL |= {"variance_penalty_scale": "calibrated", "logging_fraction": 0.2, "heldout_fraction": 0.25}
-PROTOCOL |= {"logging_sharpness": 1, "stopping": "scaled"}
+PROTOCOL |= {"logging": "crf", "logging_sharpness": 1, "stopping": "scaled"}
 EVALUATE = {"absent_label_score": "logged", "click_rates": [1, 0], "test_shift": None, "replay_count": 4, **AXES}
 TILTED = {"estimate": "dr", "start": "model", "tilt": "auto", "context_effects": False}
 LEARNED = {  # parameters of the fits of the chain
@@ -86,7 +86,9 @@ def evaluate_inputs(folder: Path, count: int = 4, names=tuple(LEARNED), **change
     return {**files, "fits": [run / f"{name}.npz" for name in names], **changes}
 
 
-def run_chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = (4,)) -> Path:
+def run_chain(
+    folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = (4,), logging: object = "crf"
+) -> Path:
     """Run all steps from split to collect on a small random data set."""
     rng, axes = np.random.default_rng(11), {"dataset": "toy", "seed": seed}
     at = {name: folder / f"{name}.npz" for name in ("train", "test", "split", "logging", "skyline")}
@@ -94,8 +96,8 @@ def run_chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...
         write_npz(at[name], **dict(zip(("X", "labels"), make_contexts(rng, n), strict=True)))
     options, contexts = {**SPLIT, "split_unit": unit}, {"train": at["train"], "split": at["split"]}
     assert run_step("split", {"train": at["train"]}, {"split": at["split"]}, {**options, **axes}) == 0
-    logging = {"logging_c": 0.5, "logging_sharpness": 1}
-    assert run_step("log_crf", contexts, {"policy": at["logging"]}, logging) == 0
+    options_of_logging = {"logging": logging, "logging_c": 0.5, "logging_sharpness": 1}
+    assert run_step("log_crf", contexts, {"policy": at["logging"]}, options_of_logging) == 0
     assert run_step("skyline", contexts, {"policy": at["skyline"]}) == 0
     for count in counts:
         files = {name: folder / f"replay{count}/{name}.npz" for name in ("log", "cost_model", *LEARNED)}

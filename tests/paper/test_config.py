@@ -79,6 +79,7 @@ class TestDefaults:
             "replay_count": 4,
             "selection": ["clipped_snips", "snips", "ips"],
             "split_unit": "row",
+            "logging": "crf",
             "logging_c": 0.1,
             "logging_sharpness": 1,
             "click_rates": [1, 0],

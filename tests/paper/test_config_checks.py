@@ -191,3 +191,32 @@ def test_the_reference_of_tests_is_an_algorithm_of_the_experiment():
     assert (
         message == "config: experiments.demo.reference: unknown algorithm 'akl'; did you mean 'kl'? (allowed: cips, kl)"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"logging": "greedy"}, "config: experiments.demo.logging: policy is 'greedy', expected"),
+        ({"logging": {"softmax": {"heat": 1}}}, "config: experiments.demo.logging: policy "),
+        ({"logging": {"softmax": {"temperature": 0}}}, "config: experiments.demo.logging: policy "),
+        ({"logging": "nowhere:Policy"}, "config: experiments.demo.logging: policy nowhere:Policy: "),
+        (
+            {"logging": "uniform", "absent_label_score": "half"},
+            "config: experiments.demo.absent_label_score: 'half' needs",
+        ),
+        (
+            {"logging": "uniform", "ablation": {"algorithms": ["cips"], "starts": ["logging"]}},
+            "config: experiments.demo: 'cips' starts at the coefficients of the logging policy, which only crf has",
+        ),
+    ],
+)
+def test_a_logging_policy_that_cannot_be_made_or_lacks_coefficients_is_refused(options, message):
+    experiment = {**SMALL["experiments"]["demo"], "algorithms": ["cips"], **options}
+    assert fault_of("experiments.demo", experiment).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "value", ["crf", "uniform", {"epsilon_greedy": {"epsilon": 0.2}}, {"softmax": {"temperature": 0.1}}]
+)
+def test_logging_policies_have_the_names_of_simulators(value):
+    assert complete(changed("experiments.demo.logging", value), SCHEMA)["experiments"]["demo"]["logging"] == value

@@ -36,12 +36,13 @@ def test_seeds_by_data_set_are_shown_by_data_set():
     [
         ({"click_rates": [0.7, 0.2]}, set()),
         ({"logging_sharpness": 4}, {"logging"}),
+        ({"logging": "uniform"}, {"logging"}),
         ({"heldout_fraction": 0.5}, {"split", "skyline", "logging"}),
     ],
 )
 def test_a_variant_shares_files_that_do_not_depend_on_its_changes(changes, own_files):
     options = {"split_unit": "row", "logging_fraction": 0.05, "heldout_fraction": 0.25}
-    options |= {"logging_c": 1, "logging_sharpness": 1, "click_rates": [1, 0]}
+    options |= {"logging": "crf", "logging_c": 1, "logging_sharpness": 1, "click_rates": [1, 0]}
     config = {"experiments": {"e": options, "e_v": {**options, **changes, "variant_of": "e"}}}
     assert {file for file in ("split", "skyline", "logging") if home_of(config, "e_v", file) == "e_v"} == own_files
     assert home_of(config, "e", "logging") == "e"

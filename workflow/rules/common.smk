@@ -97,6 +97,11 @@ def pipeline_code(wildcards):
     return code_digest(SOURCE, "logs")
 
 
+def own_files(paths):
+    """Return a user's files in the working folder as inputs."""
+    return [local(os.path.relpath(path)) for path in paths]
+
+
 def unchecked(value):
     """Return a function to a parameter that Snakemake does not compare between runs, because it may use outputs."""
     return lambda wildcards, output: value

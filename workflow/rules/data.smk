@@ -42,6 +42,7 @@ rule split:
 
 rule log_crf:
     input:
+        lambda w: own_files(step_parameters.module_files(config["experiments"][w.experiment]["logging"])),
         **CONTEXTS,
     output:
         policy=f"{RUN}/logging.npz",
@@ -51,7 +52,7 @@ rule log_crf:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=settings("logging_c", "logging_sharpness"),
+        settings=settings("logging", "logging_c", "logging_sharpness"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:

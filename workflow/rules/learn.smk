@@ -15,7 +15,7 @@ def logging_policy_of(wildcards):
 def own_classes(wildcards):
     """Return the files in the working folder of the classes that an algorithm or a classifier names."""
     entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
-    return [local(os.path.relpath(file)) for file in step_parameters.own_files(entry)]
+    return own_files(step_parameters.own_files(entry))
 
 
 def learned(kind):

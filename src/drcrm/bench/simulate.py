@@ -8,7 +8,6 @@ know about the rewards, by default the expected rewards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,19 +17,17 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.arrays.validation import check_choice
-from drcrm.bench.simulated_policies import EpsilonGreedy, Softmax, Uniform
+from drcrm.bench.simulated_policies import EpsilonGreedy as EpsilonGreedy  # public here
+from drcrm.bench.simulated_policies import PolicyFunction, Uniform, checked_probabilities, make_named
+from drcrm.bench.simulated_policies import Softmax as Softmax
+from drcrm.bench.simulated_policies import make_policy as make_policy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.selection.registry.user_classes import make_object
 
 BATCH = 1_000_000  # largest number of probabilities in memory
 MOST_CONTEXTS, MOST_CELLS = 100_000, 50_000_000  # of a Monte Carlo mean, by default
 MEAN_UTILITY = -1.0
 OWN = "own"  # name of a simulator's own logging policy
-POLICIES = {"uniform": Uniform, "epsilon_greedy": EpsilonGreedy, "softmax": Softmax}
-
-PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class TrueCost(NamedTuple):
@@ -50,7 +47,7 @@ class Sample:
 
     def probabilities(self, policy: PolicyFunction) -> np.ndarray:
         """Return the probabilities of another policy in the rows of the log, (n, K)."""
-        return _probabilities(policy, self.log.X, self.scores)
+        return checked_probabilities(policy, self.log.X, self.scores)
 
 
 class Simulator(ABC):
@@ -104,7 +101,7 @@ class Simulator(ABC):
         rng = np.random.default_rng(seed)
         X, costs = self.draw_contexts(n, rng)
         scores, rows = self.scores(X, costs), np.arange(n)
-        logging = _probabilities(logging_policy or self.logging_policy, X, scores)
+        logging = checked_probabilities(logging_policy or self.logging_policy, X, scores)
         Y = SingleChoice(logging.shape[1]).sample(logging, rng)
         cost = self._draw_costs(self.logged_costs(X, costs)[rows, Y], Y, rng)
         return Sample(BanditLog(X, Y, logging[rows, Y], cost, n_actions=logging.shape[1]), logging, scores)
@@ -132,7 +129,7 @@ class Simulator(ABC):
         while len(values) < end:
             X, costs, weights = self.population(min(size, end - len(values)), rng)
             end = contexts or min(MOST_CONTEXTS, MOST_CELLS // costs.shape[1])
-            mean = (_probabilities(policy, X, self.scores(X, costs)) * costs).sum(axis=1)
+            mean = (checked_probabilities(policy, X, self.scores(X, costs)) * costs).sum(axis=1)
             if weights is not None:
                 return TrueCost(float(weights @ mean), 0.0)
             values, size = np.append(values, mean), max(BATCH // costs.shape[1], 1)
@@ -311,30 +308,6 @@ SIMULATORS = {
 }
 
 
-def make_policy(value: Any) -> PolicyFunction:
-    """Return a policy from a name of ``POLICIES``, a name with parameters, or a user's ``module:Class``."""
-    return _make(value, POLICIES, "policy", "__call__")
-
-
 def make_simulator(value: Any) -> Any:
     """Return a simulator from a name of ``SIMULATORS``, a name with parameters, or a user's ``module:Class``."""
-    return _make(value, SIMULATORS, "simulator", "draw_contexts")
-
-
-def _make(value: Any, classes: Mapping[str, type], key: str, method: str) -> Any:
-    name, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, None)
-    if isinstance(name, str) and ":" in name:
-        return make_object(value, key, method)
-    known = classes[check_choice(tuple(classes), name, key)]
-    return make_object({f"{known.__module__}:{known.__qualname__}": parameters}, key, method)
-
-
-def _probabilities(policy: PolicyFunction, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the probabilities of a policy; InputError unless they are distributions over the K actions."""
-    values = np.asarray(policy(X, scores), dtype=float)
-    if values.shape != scores.shape or (values < 0).any() or not np.allclose(values.sum(axis=1), 1):
-        raise InputError(
-            f"a policy must return probabilities of shape {scores.shape} that add up to 1 in each row, got shape "
-            f"{values.shape} from {policy!r}"
-        )
-    return values
+    return make_named(value, SIMULATORS, "simulator", "draw_contexts")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
 from scipy.special import softmax
 
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.arrays.validation import check_fraction
+from drcrm.arrays.validation import check_choice, check_fraction
 from drcrm.errors import InputError
+from drcrm.selection.registry.user_classes import make_object
+
+PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Uniform:
@@ -50,12 +56,46 @@ class EpsilonGreedy(Uniform):
 
 
 class Softmax(Uniform):
-    """Probabilities in proportion to e^{η score}; a negative sharpness η prefers bad actions."""
+    """Probabilities in proportion to e^{η score}; a negative sharpness η prefers bad actions.
 
-    def __init__(self, sharpness: float = 1.0, unsupported: float = 0.0):
+    A ``temperature`` T sets η = 1/T.
+    """
+
+    def __init__(self, sharpness: float = 1.0, unsupported: float = 0.0, temperature: float | None = None):
         super().__init__(unsupported)
-        self.sharpness = sharpness
+        if temperature == 0:
+            raise InputError("temperature must not be 0; epsilon_greedy with epsilon 0 takes the best action")
+        self.temperature = temperature
+        self.sharpness = 1 / temperature if temperature else sharpness
 
     def _shares(self, scores: np.ndarray) -> np.ndarray:
         is_supported = np.isfinite(scores)
         return softmax(np.where(is_supported, self.sharpness * np.where(is_supported, scores, 0), -np.inf), axis=1)
+
+
+POLICIES = {"uniform": Uniform, "epsilon_greedy": EpsilonGreedy, "softmax": Softmax}
+
+
+def make_policy(value: Any) -> PolicyFunction:
+    """Return a policy from a name of ``POLICIES``, a name with parameters, or a user's ``module:Class``."""
+    return make_named(value, POLICIES, "policy", "__call__")
+
+
+def make_named(value: Any, classes: Mapping[str, type], key: str, method: str) -> Any:
+    """Return an object of a named class, of a name with parameters, or of a user's ``module:Class``."""
+    name, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, None)
+    if isinstance(name, str) and ":" in name:
+        return make_object(value, key, method)
+    known = classes[check_choice(tuple(classes), name, key)]
+    return make_object({f"{known.__module__}:{known.__qualname__}": parameters}, key, method)
+
+
+def checked_probabilities(policy: PolicyFunction, X: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return the probabilities of a policy; InputError unless they are distributions over the K actions."""
+    values = np.asarray(policy(X, scores), dtype=float)
+    if values.shape != scores.shape or (values < 0).any() or not np.allclose(values.sum(axis=1), 1):
+        raise InputError(
+            f"a policy must return probabilities of shape {scores.shape} that add up to 1 in each row, got shape "
+            f"{values.shape} from {policy!r}"
+        )
+    return values

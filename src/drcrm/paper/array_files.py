@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,18 @@ def write_policy(path: str | Path, policy: ExponentialPolicy | SoftmaxPolicy, **
 
 
 def read_policy(path: str | Path, actions: Actions | None = None) -> ExponentialPolicy | SoftmaxPolicy:
-    """Read a policy's coefficients. The actions, by default label vectors, determine the kind of policy."""
-    coef = read_npz(path, ["coef"])["coef"]
+    """Read a policy's coefficients, and the JSON of a logging policy that is a function of their probabilities.
+
+    The actions, by default label vectors, determine the kind of policy.
+    """
+    arrays = read_npz(path, ["coef"], optional=["logging"])
     with prefix_errors(path):
-        return make_policy(actions, coef) if actions else ExponentialPolicy(coef)
+        policy = make_policy(actions, arrays["coef"]) if actions else ExponentialPolicy(arrays["coef"])
+        if "logging" in arrays:
+            from drcrm.paper.simulation.logging_policies import function_of_crf
+
+            policy = function_of_crf(policy, json.loads(str(arrays["logging"])))
+    return policy
 
 
 def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:

@@ -111,7 +111,23 @@ def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterato
         if is_classifier(config, name):
             yield f"{key}.ablation.algorithms: {name!r} has no start, because it is not an estimator"
     datasets = [*experiment["datasets"], *curve.get("datasets", [])]
+    yield from _check_logging(key, experiment, config)
     yield from _check_actions(key, experiment, [name for name in datasets if name in config["datasets"]], config)
+
+
+def _check_logging(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
+    """Yield a logging policy that cannot be made, and options that need the coefficients of a CRF."""
+    from drcrm.bench.simulated_policies import make_policy  # imported here: most experiments log by a CRF
+
+    if experiment["logging"] == "crf":
+        return
+    yield from _faults(f"{key}.logging", make_policy, experiment["logging"])
+    if experiment["absent_label_score"] == "half":
+        yield f"{key}.absent_label_score: 'half' needs the logging policy crf, whose training lacks labels"
+    starts = experiment.get("ablation", {}).get("starts", [])
+    for name in experiment["algorithms"]:
+        if config["algorithms"].get(name, {}).get("options", {}).get("start") == "logging" or "logging" in starts:
+            yield f"{key}: {name!r} starts at the coefficients of the logging policy, which only crf has; use imitation"
 
 
 def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: Mapping) -> Iterator[str]:

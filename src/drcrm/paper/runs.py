@@ -14,7 +14,11 @@ from drcrm.selection.score_names import MODELLED, SCORES
 CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
 
 SPLIT = ("split_unit", "logging_fraction", "heldout_fraction")
-SHARED = {"split": SPLIT, "skyline": SPLIT, "logging": (*SPLIT, "logging_c", "logging_sharpness")}  # files → options
+SHARED = {
+    "split": SPLIT,
+    "skyline": SPLIT,
+    "logging": (*SPLIT, "logging", "logging_c", "logging_sharpness"),
+}  # files → options
 
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
@@ -221,8 +225,10 @@ def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> 
 
 
 def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
-    """Describe unusual options of an experiment: π0's sharpness, click rates for one action of K, shifted test sets."""
+    """Describe unusual options of an experiment: π0, its sharpness, click rates for one action of K, shifted tests."""
     experiment, parts = config["experiments"][name], []
+    if (logging := experiment.get("logging", "crf")) != "crf":
+        parts.append(f"π0 is {describe(logging)}")
     sharpness, (right, wrong) = experiment.get("logging_sharpness", 1), experiment.get("click_rates", (1, 0))
     if sharpness != 1:
         parts.append(f"π0's scores × {sharpness:g}")
@@ -231,6 +237,13 @@ def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
     if (radius := experiment.get("test_shift")) is not None:
         parts.append(f"test sets shifted within the KL divergence {radius:g}")
     return ", ".join(parts)
+
+
+def describe(value: object) -> str:
+    """Return a name, or a name with its parameters: "epsilon_greedy (epsilon 0.1)"."""
+    name, parameters = next(iter(value.items())) if isinstance(value, Mapping) else (value, None)
+    texts = ", ".join(f"{key} {parameter}" for key, parameter in (parameters or {}).items())
+    return f"{name} ({texts})" if texts else str(name)
 
 
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:

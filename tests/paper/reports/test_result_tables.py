@@ -28,6 +28,7 @@ ALGORITHMS = ["logging", "cips", "poem", "kl_dro"]
     ("option", "value", "sentence", "concerned"),
     [
         ("replay_count", 8, "replay count 8, the paper's text: 4", ALGORITHMS),
+        ("logging", "uniform", "logging policy uniform, the paper's text: crf", ALGORITHMS),
         ("logging_c", 10, "π0 with C = 10, the paper's text: 0.1", ALGORITHMS),
         ("logging_fraction", 0.5, "π0 trained on 0.5 of the contexts, the paper's text: 0.05", ALGORITHMS),
         ("heldout_fraction", 0.5, "held out 0.5, the paper's text: 0.25", ALGORITHMS),

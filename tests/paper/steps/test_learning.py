@@ -96,7 +96,12 @@ def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step):
     contexts = {"train": toy / "train.npz", "split": toy / "split.npz"}
     sound, output, inputs, parameters = {
         "split": ("train.npz", "split", {"train": broken}, {**SPLIT, **AXES}),
-        "log_crf": ("split.npz", "policy", {**contexts, "split": broken}, {"logging_c": 1, "logging_sharpness": 1}),
+        "log_crf": (
+            "split.npz",
+            "policy",
+            {**contexts, "split": broken},
+            {"logging": "crf", "logging_c": 1, "logging_sharpness": 1},
+        ),
         "replay": ("logging.npz", "log", {**contexts, "policy": broken}, {**SPLIT, **AXES, "replay_count": 2}),
         "cost_model": ("replay4/log.npz", "model", {"log": broken}, {}),
         "fit": ("replay4/log.npz", "fits", {"log": broken}, KL_BALL),

@@ -59,7 +59,7 @@ def single(tmp_path_factory) -> Path:
     drawn = {**SPLIT, **AXES, "replay_count": 4, "click_rates": CLICKS}
     steps = [
         ("split", {"train": at["train"]}, {"split": at["split"]}, {**SPLIT, **AXES}),
-        ("log_crf", contexts, {"policy": at["logging"]}, {"logging_c": 1, "logging_sharpness": 2}),
+        ("log_crf", contexts, {"policy": at["logging"]}, {"logging": "crf", "logging_c": 1, "logging_sharpness": 2}),
         ("skyline", contexts, {"policy": at["skyline"]}, {}),
         ("replay", {**contexts, "policy": at["logging"]}, {"log": at["log"]}, drawn),
         ("cost_model", {"log": at["log"]}, {"model": at["cost_model"]}, {}),

@@ -61,7 +61,7 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "drcrm",
 }
 PROTOCOL = (
-    *("split_unit", "logging_fraction", "logging_c", "logging_sharpness", "heldout_fraction"),
+    *("split_unit", "logging_fraction", "logging", "logging_c", "logging_sharpness", "heldout_fraction"),
     *("absent_label_score", "variance_penalty_scale", "stopping"),
 )
 TESTS = ("reference", "alternative", "rank_test")

@@ -24,6 +24,7 @@ COMPARISON += ["code_difference_in_errors", "differs"]
 PAPER = {  # protocol of the paper
     "replay_count": 4,
     "logging_fraction": 0.05,
+    "logging": "crf",
     "logging_c": 0.1,
     "logging_sharpness": 1,
     "heldout_fraction": 0.25,
@@ -44,6 +45,7 @@ CODE = {  # protocol of the public code
 DIFFERENCES = {  # option → sentence: ours, the source, the source's
     "replay_count": "replay count {}, {}: {}",
     "logging_fraction": "π0 trained on {:.3g} of the contexts, {}: {:.3g}",
+    "logging": "logging policy {}, {}: {}",
     "logging_c": "π0 with C = {:g}, {}: {:g}",
     "logging_sharpness": "π0's coefficients times {:g}, {}: {:g}",
     "heldout_fraction": "held out {:.3g}, {}: {:.3g}",

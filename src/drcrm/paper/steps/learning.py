@@ -46,8 +46,9 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Parameters
     ----------
     files
-        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. It writes ``fits``,
-        an npz file with arrays for k grid values and s held-out scores:
+        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. Fits do not know a
+        π0 without coefficients, and clone it from the log. The step writes ``fits``, an npz file with arrays for k grid
+        values and s held-out scores:
 
         - grid, ridge, step, objective, iterations, converged: (k,)
         - coef: (k, features, labels)
@@ -64,6 +65,8 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     algorithm = Algorithm.of_entry(settings, settings=FitSettings(lbfgs))
     train, heldout = read_log(files["log"])
     logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
+    if logging_policy is not None and logging_policy.features:
+        logging_policy = None
     model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.features else None
     if is_calibrated:
         with prefix_errors(files["log"]):

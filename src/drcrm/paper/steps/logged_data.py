@@ -1,5 +1,6 @@
 """Turn labelled contexts into a bandit log: split contexts, train logging policy and skyline, log actions."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,13 +41,15 @@ def log_crf(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Train the logging policy π0, a CRF for label vectors or a softmax regression for one action of K.
 
     Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels), multiplied by
-    ``logging_sharpness``. Its mask ``absent`` marks labels, or classes, without a positive context.
+    ``logging_sharpness``. Its mask ``absent`` marks labels, or classes, without a positive context. Unless ``logging``
+    is "crf", π0 is another function of the probabilities that coef gives, and the file has ``logging`` as JSON.
     """
     X, truth = read_truth(files["train"])
     rows = read_split(files["split"])["logging"]
     share = truth[rows]
     policy = share.logging_policy(X[rows], settings["logging_c"], settings["logging_sharpness"])
-    write_policy(files["policy"], policy, absent=share.absent())
+    function = {} if settings["logging"] == "crf" else {"logging": np.array(json.dumps(settings["logging"]))}
+    write_policy(files["policy"], policy, absent=share.absent(), **function)
 
 
 def skyline(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
