@@ -91,8 +91,8 @@ FAULTS = {
         "return np.arange(len(self.Y))",
     ),
     "by default the cost model is trusted everywhere": (
-        'support: float = SUPPORT\n    context_effects: bool | str = "auto"\n    safe: bool',
-        'support: float = 0\n    context_effects: bool | str = "auto"\n    safe: bool',
+        "support: float = field(default=SUPPORT,",
+        "support: float = field(default=0.0,",
     ),
     "decimal commas are dropped": (
         'compute.replace_substring(texts, ",", ".")',

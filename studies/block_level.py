@@ -52,9 +52,7 @@ ALGORITHM = Algorithm(
     "radius",
     (0.01,),
     {"estimate": "dr", "start": "model", "tilt": "auto"},
-    safe=True,
-    around=SafeCandidates(ridges=(1e-2,), steps=(0.25, 0.5)),
-    settings=FitSettings(LbfgsSettings(tol=1e-4)),
+    FitSettings(LbfgsSettings(tol=1e-4), safe=True, around=SafeCandidates(ridges=(1e-2,), steps=(0.25, 0.5))),
 )
 
 

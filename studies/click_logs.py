@@ -21,7 +21,6 @@ and the share of certificates that hold on the test set.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +84,7 @@ def learned_policies(
     whole, results = BanditLog(*columns, **train.actions.log_options), []
     for name, entry in algorithms.items():
         if "estimator" in entry:
-            algorithm = replace(Algorithm(**entry), safe=True)  # with all candidates of ``drcrm learn``
+            algorithm = Algorithm(**entry).with_settings(safe=True)  # with all candidates of ``drcrm learn``
             learned = fit_algorithm(train, heldout, algorithm)
             results.append(learned)
             fits = learned.candidates[: len(algorithm.values)]

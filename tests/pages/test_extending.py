@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
+from drcrm.selection.registry.user_classes import make_regressor
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "user-guide/extending.md").read_text(encoding="utf-8")
@@ -44,5 +45,5 @@ def test_a_configuration_accepts_the_algorithms():
     assert [risk.penalty for risk, _ in criteria] == [0.1, 0.5, 1]
     model = yaml.safe_load(re.search(r"`cost_model: (.*?)`", PAGE)[1])
     modelled = {**with_risk, "grid": [0.1], "options": {**with_risk["options"], "cost_model": model}}
-    assert as_algorithm(modelled).make_regressor().min_samples_leaf == 20
+    assert make_regressor(as_algorithm(modelled).settings.cost_model).min_samples_leaf == 20
     assert as_algorithm(classifier).classifier.min_samples_leaf == 20

@@ -1,7 +1,5 @@
 """Learning in blocks: what each policy is learned from, which candidate it is, and its test on the next block."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from block_logs import block_log
@@ -10,18 +8,20 @@ from scipy import stats
 from drcrm import BanditLog, off_policy_value
 from drcrm.data.folds import draw_folds, number_blocks
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.selection.block_learning import Choice, Learner, _Key, learn_in_blocks
+from drcrm.selection.block_learning import Learner, _Key, learn_in_blocks
 from drcrm.selection.grid_search import learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 
 OPTIONS = {"confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
-ROUGH = FitSettings(LbfgsSettings(tol=1e-3))
+ROUGH = LbfgsSettings(tol=1e-3)
 ALGORITHM = Algorithm(
-    "KLDRO", options=OPTIONS | {"radius": 0.01}, around=SafeCandidates(ridges=(), steps=(0.5,)), settings=ROUGH
+    "KLDRO",
+    options=OPTIONS | {"radius": 0.01},
+    settings=FitSettings(ROUGH, around=SafeCandidates(ridges=(), steps=(0.5,))),
 )
 AROUND = SafeCandidates(ridges=(1e-2,), steps=(0.5,), sharpened=(2.0,), greedy=5.0)
-GRID = Algorithm("KLDRO", "radius", (0.001, 0.1), OPTIONS, around=AROUND, settings=ROUGH)
+GRID = Algorithm("KLDRO", "radius", (0.001, 0.1), OPTIONS, FitSettings(ROUGH, around=AROUND))
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size|mean weight)")
 
 
@@ -61,12 +61,12 @@ def test_changes_are_doubly_robust_differences_on_the_blocks(kind):
     """The cost model of each block's policy is fitted to the rows before; the bound is their stabilised mean."""
     log = block_log(kind, 100).merge_duplicates()[0]
     block = number_blocks(log.unit_numbers, 2)
-    learner = Learner([replace(ALGORITHM, support=0.0)], fit)
+    learner = Learner([ALGORITHM.with_settings(support=0.0)], fit)
     learned = learn_in_blocks(log, block, learner)
     for number, tested in enumerate(learned.blocks, 1):
         rows = log.recount(log.count * (block == number))
         before = log.recount(log.count * (block < number))
-        model = learner.learn(before, Choice(ALGORITHM, 0)).learned.cost_model
+        model = learner.learn(before, ALGORITHM, 0).learned.cost_model
         value = off_policy_value(tested.policy, rows, "dr", cost_model=model, baseline="logging")
         assert tested.rows == rows.size
         assert tested.low < tested.change < tested.high
@@ -110,7 +110,7 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
     log = log_of(200, gain=0.3)
     fold = draw_folds(log.unit_numbers, 3)
     algorithms = [ALGORITHM, GRID]
-    choice = Learner(algorithms, fit).choose(log, fold)
+    chosen, place = Learner(algorithms, fit).choose(log, fold)
     bounds = {}
     for number, algorithm in enumerate(algorithms):
         folds = [fit(log.take(fold != k), log.take(fold == k), algorithm) for k in range(3)]
@@ -118,8 +118,8 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
             z = np.concatenate([learned.differences.clipped[:, index] for learned in folds])
             bounds[number, _Key.of(candidate, index < len(algorithm.values))] = z.mean() + stats.sem(z)
     number, key = min(bounds, key=bounds.get)
-    assert choice.algorithm == key.restrict(algorithms[number])
-    assert choice.place == (0 if key.is_in_grid else 1)
+    assert chosen == key.restrict(algorithms[number])
+    assert place == (0 if key.is_in_grid else 1)
 
 
 def test_groups_are_in_one_block_and_are_the_units_of_the_test():

@@ -18,7 +18,7 @@ from drcrm.selection import successive_halving
 from drcrm.selection.candidates import Candidate
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.score_names import SCORES
-from drcrm.selection.successive_halving import halve_algorithms, is_expensive
+from drcrm.selection.successive_halving import THOROUGH, halve_algorithms, is_expensive
 
 K, D = 40, 3
 OTHER = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01, 0.1], "options": {"estimate": "dr"}}
@@ -70,7 +70,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     def record(part, scored, entry, *options, **keywords):
         if part is train:
-            fitted.append((entry.name, entry.grid, [*entry.around.ridges]))
+            fitted.append((entry.name, entry.grid, [*entry.settings.around.ridges]))
         return successive_halving.fit_algorithm(part, scored, entry, *options, **keywords)
 
     monkeypatch.setattr(candidates, "fit_algorithm", record)
@@ -103,7 +103,7 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
 def test_few_units_are_not_halved():
     train, entries = make_log(1500), [as_algorithm("kl_dro_dr")]
     train = train.replace(rows=Table(1500, {"groups": np.arange(1500) % 500}))
-    assert halve_algorithms(train, entries, ignore) == entries
+    assert halve_algorithms(train, entries, ignore) == [entry.with_settings(lbfgs=THOROUGH) for entry in entries]
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")

@@ -1,7 +1,7 @@
 """The base class of all estimators: fit, predict and score with scikit-learn's conventions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from inspect import cleandoc, signature
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,6 @@ from drcrm.data.scaling import describe_extreme_values, describe_offset_features
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
-from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings
@@ -28,57 +27,21 @@ from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn_with_features
-from drcrm.selection.registry.algorithms import ESTIMATORS, OPTIONS, Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings
-from drcrm.weights import Weight, as_weight
+from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
+from drcrm.selection.registry.fit_settings import FitOptions, FitSettings
+from drcrm.weights import as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
 
 
 @dataclass(eq=False, repr=False)
-class CounterfactualEstimator(FittedPolicy):
+class CounterfactualEstimator(FitOptions, FittedPolicy):
     """Base class of estimators that learn a policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
     The policy is exponential for label vectors, and otherwise a softmax policy.
 
     Parameters
     ----------
-    estimate : "ips", "snips", "dr" or "dm"
-        Estimate of a policy's cost: inverse propensity scoring, the same self-normalised, doubly robust, or the direct
-        method, which uses only a cost model. See :mod:`drcrm.estimates`.
-    weight : "clipped" or a weight
-        Importance weight of a row whose action has propensity p and probability π under the policy. "clipped" is
-        min(M, π/p). :mod:`drcrm.weights` has others, such as ``Implicit(0.1)``.
-    start : "zero", "logging", "model" or "imitation"
-        Where the fit starts:
-
-        - "zero": Θ = 0, the uniform policy.
-        - "logging": the logging policy π0.
-        - "model": π0, tilted towards actions with a small modelled cost. If π0 is unknown, the cloned policy is tilted.
-        - "imitation": the cloned policy, which is fitted to the logged actions (behaviour cloning).
-    tilt : float ≥ 0 or "auto"
-        Strength κ of the tilt. The start "model" is π ∝ π0 e^{−κ ĉ}, with the modelled cost ĉ. "auto" chooses κ such
-        that the effective sample size of the start is a third of the rows, but at most 10 divided by the standard
-        deviation of the costs.
-    support : float in [0, 1]
-        Threshold τ, below which the cost model is not trusted. An action has no support if its probability under the
-        logging policy is below τ times the uniform probability, and a label value if it is below τ/2. A large cost
-        then replaces the modelled cost: see :mod:`drcrm.logging_policy`. 0 trusts the model everywhere.
-    context_effects : bool or "auto"
-        Whether the cost model of "dr" and "dm" adds a random effect of each context, estimated from the context's own
-        rows: see :mod:`drcrm.cost_models.solvers.context_effects`. "auto" does so for label vectors only.
-    clip : "auto", float ≥ 1, or None
-        Limit M of "clipped" weights. "auto" is the ratio of the 90th to the 10th percentile of the logged propensities,
-        but at least e = 2.718. None does not clip.
-    fit_intercept : bool
-        Whether to fit an intercept for each label or action. If not, X should have a constant column. Lists of actions
-        have no intercept.
-    features : transformer, dict, "scores" or list of models, optional
-        Feature map φ: a scikit-learn transformer, or {"nystroem": 300}. Policy, cost model and start then use
-        X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
-        learned scores of the actions, and the policy is exponential in them: see
-        :mod:`drcrm.selection.learned_scores`. A list has the models of the scores: regressors of scikit-learn and
-        feature maps, which model the costs together, and, for one of K actions, classifiers.
     max_iter : int
         Largest number of L-BFGS iterations.
     tol : float
@@ -133,15 +96,6 @@ class CounterfactualEstimator(FittedPolicy):
     }
 
     _: KW_ONLY
-    estimate: str = "ips"
-    weight: str | Weight = "clipped"
-    start: str = "zero"
-    tilt: float | str = 1.0
-    support: float = SUPPORT
-    context_effects: bool | str = "auto"
-    clip: float | str | None = "auto"
-    fit_intercept: bool = False
-    features: object = None
     max_iter: int = 1000
     tol: float = 1e-6
     n_jobs: int | None = None
@@ -160,12 +114,7 @@ class CounterfactualEstimator(FittedPolicy):
         """Find the risk of a class, and add inherited parameters and attributes to its docstring."""
         super().__init_subclass__(**options)
         cls.RISK = vars(cls).get("RISK", ESTIMATORS.get(cls.__name__, cls.RISK))
-        if cls.__doc__:
-            summary, parameters, attributes = _split_docstring(cls.__doc__)
-            _, inherited, inherited_attributes = _split_docstring(super(cls, cls).__doc__ or "")
-            has_only_keywords = "_" in cls.__annotations__  # the class declares KW_ONLY
-            ordered = inherited + parameters if has_only_keywords else parameters + inherited
-            cls.__doc__ = f"{summary}{PARAMETERS}{ordered}{ATTRIBUTES}{inherited_attributes}{attributes}\n"
+        _inherit_docstring(cls)
 
     def fit(
         self,
@@ -286,11 +235,12 @@ class CounterfactualEstimator(FittedPolicy):
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
         as_weight(self.weight)
-        names = *OPTIONS, *signature(self.RISK).parameters
+        parameters = self.get_params(deep=False)
+        shared = {part.name: parameters[part.name] for part in fields(FitSettings) if part.name in parameters}
         return Algorithm(
             next((name for name, risk in ESTIMATORS.items() if risk is self.RISK), self.RISK),
-            options={name: getattr(self, name) for name in names if hasattr(self, name)},
-            settings=FitSettings(LbfgsSettings(self.max_iter, self.tol), bool(self.fit_intercept), self.clip),
+            options={name: getattr(self, name) for name in signature(self.RISK).parameters if hasattr(self, name)},
+            settings=FitSettings(LbfgsSettings(self.max_iter, self.tol), **shared),
         )
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
@@ -342,8 +292,21 @@ class CounterfactualEstimator(FittedPolicy):
             warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
 
 
+def _inherit_docstring(cls: type) -> None:
+    """Add the parameters and attributes of the next class in the order of inheritance to a class docstring."""
+    if cls.__doc__:
+        summary, parameters, attributes = _split_docstring(cls.__doc__)
+        _, inherited, inherited_attributes = _split_docstring(cls.__mro__[1].__doc__ or "")
+        has_only_keywords = "_" in cls.__annotations__  # the class declares KW_ONLY
+        ordered = inherited + parameters if has_only_keywords else parameters + inherited
+        cls.__doc__ = f"{summary}{PARAMETERS}{ordered}{ATTRIBUTES}{inherited_attributes}{attributes}\n"
+
+
 def _split_docstring(docstring: str) -> tuple[str, str, str]:
     """Return the text before the parameters, the parameters, and the attributes of a class docstring."""
     text, _, attributes = cleandoc(docstring).partition(ATTRIBUTES)
     summary, _, parameters = text.partition(PARAMETERS)
     return summary, parameters, attributes
+
+
+_inherit_docstring(CounterfactualEstimator)  # of its subclasses, __init_subclass__ does so

@@ -20,7 +20,7 @@ from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
 from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
+from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 
 BLOCKS = 3
 
@@ -85,7 +85,6 @@ def learn_policies(
     log, contexts = separate_units(log)
     if is_expensive(log):
         algorithms = halve_algorithms(log.take(block == 0), algorithms, tell)
-        algorithms = [part.with_settings(lbfgs=THOROUGH if part.features is None else ROUGH) for part in algorithms]
     tell(f"learning before {BLOCKS} blocks")
     learned, final = learn_before_blocks(log, block, Learner(algorithms, fit_algorithm))
     rows = block > 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from drcrm.paper.datasets.sources import Source, local_digests, read_record
 from drcrm.paper.runs import LOOKS, all_algorithms, all_datasets
 from drcrm.risks import VariancePenalizedRisk
-from drcrm.selection.registry.algorithms import ENTRY, find_risk
+from drcrm.selection.registry.algorithms import find_risk
 
 
 def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[str, object]:
@@ -30,7 +30,7 @@ def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, obje
     experiment, is_poem = config["experiments"][name], find_risk(entry["estimator"]) is VariancePenalizedRisk
     is_calibrated = is_poem and entry["parameter"] == "variance_penalty"
     return {
-        **{key: entry[key] for key in ENTRY},
+        **_without(entry, *LOOKS),
         "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
         "stopping": experiment["stopping"],
     }
@@ -79,7 +79,7 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
     """Return the entry of an algorithm for a mapping. An entry, or the name of a classifier, is returned unchanged."""
     if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
         return algorithm
-    entry = {key: algorithms[algorithm].get(key) for key in ("label", *ENTRY)}
+    entry = _without(algorithms[algorithm], "colour", "marker", "group")
     return {"name": algorithm, **{key: value for key, value in entry.items() if value}}
 
 

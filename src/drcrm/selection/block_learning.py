@@ -62,14 +62,7 @@ class _Key(NamedTuple):
             sharpened=(self.sharpness,) if of_logging else (),
             greedy=None if is_fit or of_logging or self.step < 1 else self.sharpness,
         )
-        return replace(algorithm, grid=tuple(grid)[:1], around=around)
-
-
-class Choice(NamedTuple):
-    """An algorithm with only the values that a candidate needs, and the candidate's place among its candidates."""
-
-    algorithm: Algorithm
-    place: int
+        return replace(algorithm, grid=tuple(grid)[:1]).with_settings(around=around)
 
 
 @dataclass(frozen=True)
@@ -111,20 +104,22 @@ class Learner:
     fit: FitAlgorithm
     begins: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
 
-    def choose(self, log: BanditLog, fold: np.ndarray) -> Choice:
-        """Return the candidate that is best in the folds, (n,), of a log's rows."""
+    def choose(self, log: BanditLog, fold: np.ndarray) -> tuple[Algorithm, int]:
+        """Return the algorithm of the candidate that is best in the folds, (n,), of a log's rows.
+
+        The algorithm has only the values that the candidate needs. The number is the place among its candidates.
+        """
         means = {
             (number, key): mean
             for number in range(len(self.algorithms))
             for key, mean in self._cross_fit(number, log, fold).items()
         }
         number, key = min(means, key=lambda name: means[name])
-        return Choice(key.restrict(self.algorithms[number]), 0 if key.is_in_grid else 1)
+        return key.restrict(self.algorithms[number]), 0 if key.is_in_grid else 1
 
-    def learn(self, log: BanditLog, choice: Choice) -> LearnedPolicy:
-        """Return the chosen candidate, fitted to all rows of a log."""
-        learned = self.fit(log, None, choice.algorithm)
-        return LearnedPolicy(choice.algorithm, replace(learned, selected=choice.place))
+    def learn(self, log: BanditLog, algorithm: Algorithm, place: int) -> LearnedPolicy:
+        """Return a chosen candidate, fitted to all rows of a log."""
+        return LearnedPolicy(algorithm, replace(self.fit(log, None, algorithm), selected=place))
 
     def _cross_fit(self, number: int, log: BanditLog, fold: np.ndarray) -> dict[_Key, float]:
         """Return the mean difference of each candidate from π0 plus one standard error, over all folds."""
@@ -137,7 +132,7 @@ class Learner:
             learned = self.fit(train, heldout, warm)
             if algorithm.is_linear:
                 fits = [candidate.policy for candidate in learned.candidates if candidate.is_fit]
-                has_intercept = algorithm.settings.intercept
+                has_intercept = algorithm.settings.fit_intercept
                 self.begins[number, place] = [fit.coef_with_intercept if has_intercept else fit.coef for fit in fits]
             parts.append(
                 {
@@ -229,8 +224,8 @@ def learn_before_blocks(
         is_before = block < number
         prefix = log.recount(log.count * is_before)
         choice = learner.choose(prefix, fold[is_before])
-        policies.append(learner.learn(prefix, choice))
-    return policies, learner.learn(log, choice)
+        policies.append(learner.learn(prefix, *choice))
+    return policies, learner.learn(log, *choice)
 
 
 def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confidence: float = 0.95) -> LearnedBlocks:
@@ -260,7 +255,7 @@ def evaluate_on_block(
     """Return the summary of a policy's differences from π0 on rows that it was not learned from."""
     algorithm, model = learned.algorithm, learned.learned.cost_model
     assert model is not None
-    model = model.with_support(algorithm.support or SUPPORT)
+    model = model.with_support(algorithm.settings.support or SUPPORT)
     evaluation = compare_with_logging(learned.policy, log, model)
     settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs)
     evaluation = evaluation.by(ROBUST, radius=algorithm.settings.shift)

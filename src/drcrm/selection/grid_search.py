@@ -69,35 +69,35 @@ def learn(
     """
     if algorithm.is_tree:
         raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
-    log, intercept = log.without_empty_rows(), algorithm.settings.intercept
-    clip = as_clip(algorithm.settings.clip, log)
-    is_shifted = algorithm.settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
+    log, settings = log.without_empty_rows(), algorithm.settings
+    clip, intercept = as_clip(settings.clip, log), settings.fit_intercept
+    is_shifted = settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
     effects = slope = None
-    if algorithm.uses_model or cost_model is not None or algorithm.cost_model is not None:
+    if algorithm.uses_model or cost_model is not None or settings.cost_model is not None:
         model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
     if fitted_costs is not None:
-        trusting = replace(algorithm, support=0.0, cost_model=None)
+        trusting = algorithm.with_settings(support=0.0, cost_model=None)
         _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging.policy, offset)
     prepared = PreparedLog(log.replace(cost=log.cost - offset), effects, intercept)
-    origin, tilt = algorithm.settings.origin, None
+    origin, tilt = settings.origin, None
     if origin is None:
-        if algorithm.start == "model":
+        if settings.start == "model":
             logging_policy, linear = model.logging.policy, model.model
             if not hasattr(linear, "coef_"):
                 linear = CostModel().fit(log, action_intercepts=intercept)
             slope = tilt_coefficients(linear, intercept)
-        origin, tilt = start_coef(algorithm.start, prepared, logging_policy, slope, algorithm.tilt)
+        origin, tilt = start_coef(settings.start, prepared, logging_policy, slope, settings.tilt)
     search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)
-    scored = model and model.with_support(algorithm.support or SUPPORT)
-    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.settings.shift)
+    scored = model and model.with_support(settings.support or SUPPORT)
+    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, settings.shift)
     candidates = search.fit_candidates(scorer, model)
     candidates = [replace(candidate, objective=candidate.objective + offset) for candidate in candidates]
     candidates, differences = _score(candidates, scorer)
     chosen = _choices(candidates, algorithm.robust_end)
     selected = 0
-    if algorithm.safe:
+    if settings.safe:
         index = differences and differences.choose(differences.effective_choices())
         chosen[IMPROVEMENT] = selected = len(candidates) - 1 if index is None else index
     return Learned(candidates, chosen, selected, search.objectives, origin, clip, model, tilt, differences)
@@ -120,7 +120,7 @@ def learn_with_features(
     names : list of str, optional
         Names of the features.
     """
-    features = algorithm.features
+    features: Any = algorithm.settings.features
     if features is None:
         return learn(log, algorithm, heldout, logging_policy, cost_model)
     are_models = isinstance(features, list | tuple)
@@ -191,14 +191,14 @@ class _Search:
 
     def fit_candidates(self, scorer: HeldoutScores | None, cost_model: Any) -> list[Candidate]:
         """Return the fits along the grid and, if the algorithm is safe, the candidates that are closer to π0."""
-        algorithm, values = self.algorithm, self.algorithm.values
-        report_progress(0, "fits", len(values) + (len(self._safe_ridges()) if algorithm.safe else 0))
-        fits = self._fit_grid(algorithm.fit_ridges, None if algorithm.safe else scorer)
+        algorithm, values, safe = self.algorithm, self.algorithm.values, self.algorithm.settings.safe
+        report_progress(0, "fits", len(values) + (len(self._safe_ridges()) if safe else 0))
+        fits = self._fit_grid(algorithm.fit_ridges, None if safe else scorer)
         candidates = [
             self._candidate(fit, value, ridge=ridge)
             for fit, value, ridge in zip(fits, values, algorithm.fit_ridges, strict=True)
         ]
-        if algorithm.safe:
+        if safe:
             candidates += self._fit_towards(policy_coef(cost_model.logging.policy, self.prepared), fits)
         return candidates
 
@@ -253,7 +253,7 @@ class _Search:
         """
         least_robust, algorithm, candidates = self._order()[0], self.algorithm, []
         objective, value = self.objectives[least_robust], algorithm.values[least_robust]
-        lbfgs = algorithm.settings.lbfgs
+        lbfgs, around = algorithm.settings.lbfgs, algorithm.settings.around
         lbfgs = replace(lbfgs, tol=max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE)))
         for place, ridge in enumerate(self._safe_ridges(), len(fits)):
             settings: Any = {"ridges": [ridge * _ridge_unit(objective)], "begins": [self._begin(place)]}
@@ -263,11 +263,11 @@ class _Search:
         for fit_objective, fit, fit_value in zip(self.objectives, fits, algorithm.values, strict=True):
             evaluate = partial(self._evaluate, fit_objective, value=fit_value)
             candidates += [
-                evaluate(logging_coef + step * (fit.coef - logging_coef), step=step) for step in algorithm.around.steps
+                evaluate(logging_coef + step * (fit.coef - logging_coef), step=step) for step in around.steps
             ]
-            if algorithm.around.greedy:
-                candidates.append(evaluate(algorithm.around.greedy * fit.coef, sharpness=algorithm.around.greedy))
-        for factor in algorithm.around.sharpened:
+            if around.greedy:
+                candidates.append(evaluate(around.greedy * fit.coef, sharpness=around.greedy))
+        for factor in around.sharpened:
             candidates.append(self._evaluate(objective, factor * logging_coef, step=0.0, sharpness=factor))
         return [*candidates, self._candidate(Fit(logging_coef, objective(logging_coef)[0], 0, True), step=0.0)]
 
@@ -288,7 +288,7 @@ class _Search:
 
     def _safe_ridges(self) -> Sequence[float]:
         """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""
-        return () if self.prepared.is_large else self.algorithm.around.ridges
+        return () if self.prepared.is_large else self.algorithm.settings.around.ridges
 
 
 def _ridge_unit(objective: Objective) -> float:

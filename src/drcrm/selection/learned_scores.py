@@ -265,8 +265,8 @@ def learn_over_scores(
     if heldout is not None:
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
-    ridge = algorithm.ridge or RIDGE / log.size
-    algorithm = replace(algorithm, ridge=ridge, around=AROUND).with_settings(origin=VOTE * vote, lbfgs=lbfgs)
+    ridge = algorithm.settings.ridge or RIDGE / log.size
+    algorithm = algorithm.with_settings(ridge=ridge, around=AROUND, origin=VOTE * vote, lbfgs=lbfgs)
     learned = learn(listed, algorithm, heldout, None, supported, voted_costs)
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)

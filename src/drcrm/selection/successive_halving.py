@@ -52,19 +52,20 @@ def is_expensive(log: BanditLog) -> bool:
 
 def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
     """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows, if there are any."""
+    settings = algorithm.settings
     if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
-        policy = classifier_policy(train, algorithm.classifier, algorithm.weights)
+        policy = classifier_policy(train, algorithm.classifier, settings.weights)
         return score_policy(policy, train, heldout, algorithm)
     if algorithm.is_tree:
         from drcrm.evaluation.action_scores import learn_tree_policy  # imports scikit-learn, too
 
-        policy = learn_tree_policy(train, algorithm.depth, algorithm.support)
+        policy = learn_tree_policy(train, settings.depth, settings.support)
         return score_policy(policy, train, heldout, algorithm)
-    n_mapped = sum(algorithm.features.values()) if isinstance(algorithm.features, Mapping) else 0
+    n_mapped = sum(settings.features.values()) if isinstance(settings.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-        algorithm = algorithm.with_settings(lbfgs=replace(algorithm.settings.lbfgs, pairs=PAIRS))
+        algorithm = algorithm.with_settings(lbfgs=replace(settings.lbfgs, pairs=PAIRS))
     return learn_with_features(train, algorithm.with_settings(compares=True), heldout)
 
 
@@ -77,7 +78,7 @@ def halve_algorithms(
 ) -> Sequence[Algorithm]:
     """Return the algorithms to fit to all training rows, each with only the grid values and ridges to fit.
 
-    With fewer than 1000 units, return all algorithms unchanged.
+    Their fits need fewer iterations. With fewer than 1000 units, return all algorithms, with all values and ridges.
 
     Parameters
     ----------
@@ -95,6 +96,8 @@ def halve_algorithms(
     """
     unit = train.unit_numbers
     n = int(unit.max()) + 1
+    # With a feature map a fit takes ten times as long.
+    algorithms = [part.with_settings(lbfgs=ROUGH if part.settings.features else THOROUGH) for part in algorithms]
     if n < FEW_UNITS:
         return algorithms
     place = np.random.default_rng(0).permutation(n)[unit]
@@ -171,5 +174,6 @@ def _keep_best(algorithms: Sequence[Algorithm], trials: list[_Trial], n_kept: in
         values = [trial.fit.value for trial in kept if trial.is_in_grid] or in_grid[:1]
         grid = tuple(sorted(values)) if algorithm.parameter else ()
         ridges = tuple(trial.fit.ridge for trial in kept if not trial.is_in_grid)
-        reduced.append(replace(algorithm, grid=grid, around=replace(algorithm.around, ridges=ridges)))
+        around = replace(algorithm.settings.around, ridges=ridges)
+        reduced.append(replace(algorithm, grid=grid).with_settings(around=around))
     return reduced

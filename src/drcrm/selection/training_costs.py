@@ -17,6 +17,7 @@ from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.user_classes import make_regressor
 
 
 def fit_cost_model(
@@ -42,10 +43,11 @@ def fit_cost_model(
     offset : float
         Constant that is subtracted from the costs.
     """
-    regressor = algorithm.make_regressor()
+    settings = algorithm.settings
+    regressor = make_regressor(settings.cost_model)
     model = model if regressor is None else regressor
     if model is None:
-        model = CostModel().fit(log, action_intercepts=algorithm.settings.intercept)
+        model = CostModel().fit(log, action_intercepts=settings.fit_intercept)
     model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
     is_known = logging_policy is not None
     if isinstance(model, SupportedModel):
@@ -55,13 +57,13 @@ def fit_cost_model(
     sample = prepared.sample.log
     sample_effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, sample_effects)
-    logging = LoggingPolicy(logging_policy or clone_behaviour(log, algorithm.settings.intercept), algorithm.support)
+    logging = LoggingPolicy(logging_policy or clone_behaviour(log, settings.fit_intercept), settings.support)
     supported = SupportedModel(model, logging if is_known else logging.with_logged_support(sample), limits)
     if not algorithm.kind.uses_model:
         return supported, None
     effects = None if prepared.has_samples else sample_effects
-    is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
-    is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
+    is_auto, variances = settings.context_effects == "auto", getattr(model, "variances_", None)
+    is_wanted = log.actions.prefers_context_effects if is_auto else settings.context_effects
     has_context_effects = bool(is_wanted)
     if has_context_effects and variances is None:
         of_sample = context_effects(sample, sample_effects)

@@ -235,14 +235,14 @@ def algorithms_of(algorithm=None, *arguments) -> list[Algorithm]:
 def test_default_and_named_algorithms():
     assert [entry.name for entry in algorithms_of(None, [WITH_SCORES])] == [DEFAULT, WITH_SCORES]
     assert [entry.name for entry in algorithms_of(None, [WITH_SCORES], True)] == SIMPLE
-    assert algorithms_of({"estimator": "PolicyTree", "options": {"depth": 3}}, [], True)[0].depth == 3
+    assert algorithms_of({"estimator": "PolicyTree", "options": {"depth": 3}}, [], True)[0].settings.depth == 3
     with pytest.raises(InputError, match="--readable needs policy trees, but the mapping has the algorithm cips"):
         algorithms_of(["policy_tree", "cips"], [], True)
     with pytest.raises(InputError, match="depth"):
         algorithms_of({"estimator": "PolicyTree", "options": {"depth": -1}})
     assert [entry.name for entry in algorithms_of()] == [DEFAULT]
     [entry] = algorithms_of({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
-    assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
+    assert (entry.name, entry.label, entry.settings.safe) == ("CIPS", "mine", False)
     assert [entry.name for entry in algorithms_of(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 

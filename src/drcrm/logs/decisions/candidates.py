@@ -29,7 +29,7 @@ from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, ef
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
 from drcrm.selection.score_names import COST_BOUND
-from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
+from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.weights import Clipped
 
 DEFAULT = "kl_dro_dr"
@@ -160,8 +160,7 @@ def fit_candidates(
         Level at which the bounds on all candidates hold together.
     """
     train: Any = opened.train
-    is_halved = is_expensive(train)
-    if is_halved:
+    if is_expensive(train):
         bound = COST_BOUND if opened.reference.is_baseline else IMPROVEMENT
         algorithms = halve_algorithms(train, algorithms, report, _guard, bound)
     results = []
@@ -171,8 +170,6 @@ def fit_candidates(
             f"learning: {algorithm.label}{place}"
             + ("" if algorithm.is_exportable else "; drcrm export cannot write it")
         )
-        if is_halved:  # with a feature map a fit takes ten times as long
-            algorithm = algorithm.with_settings(lbfgs=THOROUGH if algorithm.features is None else ROUGH)
         learned = fit_algorithm(train, opened.evaluated, algorithm)
         results.append(compare_with_baseline(learned, opened) if opened.reference.is_baseline else learned)
     return choose_candidate(opened, algorithms, results, confidence)

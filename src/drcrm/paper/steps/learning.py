@@ -67,13 +67,13 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
     if logging_policy is not None and logging_policy.features:
         logging_policy = None
-    model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.features else None
+    model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.settings.features else None
     if is_calibrated:
         with prefix_errors(files["log"]):
             algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
     learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
     arrays = learned.as_arrays()
-    if algorithm.features:
+    if algorithm.settings.features:
         arrays["feature_map"] = to_bytes(learned.candidates[0].policy.features, "the feature map")
     if is_calibrated:
         configured = dict(zip(algorithm.values, settings["grid"], strict=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, Self
@@ -16,17 +16,13 @@ from typing import Any, Self
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_parameters
-from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative, check_positive_integer
-from drcrm.cost_models.solvers.context_effects import as_context_effects
+from drcrm.arrays.validation import check_choice, check_nonnegative
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
-from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk, make_objective
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
-from drcrm.policies.trees import DEPTH
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -42,8 +38,8 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
-from drcrm.selection.registry.user_classes import import_class, make_object
+from drcrm.selection.registry.fit_settings import ENTRY_OPTIONS, FitSettings
+from drcrm.selection.registry.user_classes import import_class
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
 ESTIMATORS: dict[str, type[Risk]] = {
@@ -61,11 +57,6 @@ ESTIMATORS: dict[str, type[Risk]] = {
     "WeightedLikelihood": WeightedLikelihoodRisk,
 }
 TREE = "PolicyTree"  # estimator of an entry that learns a policy tree, in place of a fit
-ENTRY = ("estimator", "parameter", "grid", "options")  # keys of an entry that decide its fits
-OPTIONS = (  # options of an entry that are fields of Algorithm
-    *("estimate", "weight", "start", "tilt", "support", "context_effects"),
-    *("safe", "ridge", "features", "cost_model", "depth"),
-)
 
 
 @dataclass(frozen=True)
@@ -81,42 +72,14 @@ class Algorithm:
     grid : sequence of k floats
         Values of the hyper-parameter; empty if there is none.
     options : mapping
-        Values of the risk's other parameters and of ``weight.NAME``. Values of the fields in ``OPTIONS`` become these
-        fields.
-    estimate : str, optional
-        "ips", "snips", "dr" or "dm"; by default the first one that the risk supports.
-    weight : str or Weight
-        A weight or its name.
-    start : str
-        A key of ``drcrm.optimization.starts.STARTS``.
-    tilt : float ≥ 0 or "auto"
-        κ of the start "model".
-    support : float in [0, 1]
-        τ; see :mod:`drcrm.logging_policy`.
-    context_effects : bool or "auto"
-        Whether the training costs are modelled with context effects under "dr" and "dm".
-    safe : bool
-        Whether the candidates include fits with a ridge towards π0, policies between π0 and a fit, and π0 itself.
-    ridge : float ≥ 0
-        λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
-        Under the stopping rule "public_code" both units are 1.
-    features : transformer, mapping or "scores", optional
-        Feature map of the policy, or its name and size. "scores" are learned scores.
-    cost_model : str or mapping, optional
-        ``module:Class`` of a regressor, or ``{"module:Class": {parameter: value}}``. By default the cost model is a
-        ridge regression.
+        Values of the risk's other parameters and of ``weight.NAME``. Values of the settings' options, such as
+        ``estimate``, become those of ``settings``.
+    settings : FitSettings
+        All other settings of the fits.
     name, label : str
         Name in configurations and answers; name in tables, figures and reports.
     classifier : classifier, optional
         Competitor in place of the fits: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
-    weights : str
-        How the classifier weights rows: "inverse_propensity" or "none".
-    depth : int ≥ 0
-        Depth of a policy tree; with 0, it is the best single action.
-    around : SafeCandidates
-        Candidates of a safe algorithm between π0 and its fits.
-    settings : FitSettings
-        What is set for the fits apart from the entry of a configuration.
 
     Raises
     ------
@@ -128,57 +91,36 @@ class Algorithm:
     parameter: str | None = None
     grid: Sequence[float] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    estimate: str = ""
-    weight: Any = CLIPPED
-    start: str = "zero"
-    tilt: float | str = 1.0
-    support: float = SUPPORT
-    context_effects: bool | str = "auto"
-    safe: bool = False
-    ridge: float = 0.0
-    features: Any = None
-    cost_model: Any = None
+    settings: FitSettings = field(default_factory=FitSettings)
     name: str = ""
     label: str = ""
     classifier: Any = None
-    weights: str = "none"
-    depth: int = DEPTH
-    around: SafeCandidates = field(default_factory=SafeCandidates)
-    settings: FitSettings = field(default_factory=FitSettings)
 
     def __post_init__(self) -> None:
-        options = dict(self.options)
-        for name in OPTIONS:
-            if name in options and name != self.parameter:
-                object.__setattr__(self, name, options.pop(name))
-        object.__setattr__(self, "options", options)
-        supported = self.risk_class.estimates
-        if self.risk_class.is_shift and self.estimate == "dr":
+        supported, options = self.risk_class.estimates, dict(self.options)
+        chosen = {name: options.pop(name) for name in ENTRY_OPTIONS if name in options and name != self.parameter}
+        chosen["estimate"] = estimate = chosen.get("estimate") or self.settings.estimate or supported[0]
+        if self.risk_class.is_shift and estimate == "dr":
             raise InputError(
                 f"the estimate of {self.title} must be 'snips', got 'dr', whose fits ended in poor local minima. Learn "
                 "with 'snips', then evaluate and certify the policy with the estimate 'dr' and shift=κ"
             )
-        object.__setattr__(self, "estimate", check_choice(supported, self.estimate or supported[0], "estimate"))
-        check_choice(STARTS, self.start, "start")
-        as_tilt(self.tilt)
-        check_fraction(self.support, "support")
-        as_context_effects(self.context_effects, "context_effects")
-        check_bool(self.safe, "safe")
+        check_choice(supported, estimate, "estimate")
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "settings", replace(self.settings, **chosen))
         for ridge in self.fit_ridges:
             check_nonnegative(ridge, "ridge")
-        if self.depth:
-            check_positive_integer(self.depth, "depth")
-        self.make_regressor()
         self._check_grid()
         self.variants()
 
     @classmethod
-    def of_entry(cls, entry: Mapping, **fields: Any) -> Self:
-        """Return the algorithm of an entry of a configuration, with further fields."""
-        return cls(**{key: entry[key] for key in ENTRY if entry.get(key) is not None}, **fields)
+    def of_entry(cls, entry: Mapping, **others: Any) -> Self:
+        """Return the algorithm of an entry of a configuration, with other values of the fields."""
+        known = {part.name: entry[part.name] for part in fields(cls) if entry.get(part.name) is not None}
+        return cls(**{**known, **others})
 
     def with_settings(self, **changes: Any) -> Self:
-        """Return the algorithm with other ``FitSettings``, by their names."""
+        """Return the algorithm with other values of the settings, by their names."""
         return replace(self, settings=replace(self.settings, **changes))
 
     @property
@@ -194,7 +136,7 @@ class Algorithm:
     @property
     def is_linear(self) -> bool:
         """Whether the algorithm fits coefficients of a policy that is linear in X."""
-        return self.features is None and self.classifier is None and not self.is_tree
+        return self.settings.features is None and self.classifier is None and not self.is_tree
 
     @property
     def is_exportable(self) -> bool:
@@ -209,7 +151,7 @@ class Algorithm:
     @property
     def kind(self) -> type[Estimate]:
         """Class of the estimate."""
-        return ESTIMATES[self.estimate]
+        return ESTIMATES[self.settings.estimate]
 
     @property
     def values(self) -> np.ndarray:
@@ -219,37 +161,34 @@ class Algorithm:
     @property
     def fit_ridges(self) -> list[float]:
         """λ of the fit for each value of the hyper-parameter."""
-        return list(self.grid) if self.parameter == "ridge" else [self.ridge] * max(1, len(self.grid))
+        return list(self.grid) if self.parameter == "ridge" else [self.settings.ridge] * max(1, len(self.grid))
 
     @property
     def robust_end(self) -> str:
         """Which end of the grid is more robust, "low" or "high"."""
         if self.parameter and self.parameter.startswith("weight."):
-            return find_weight(self.weight).robust_end
+            return find_weight(self.settings.weight).robust_end
         return "high" if self.parameter == "ridge" else self.risk_class.robust_end
 
     @property
     def uses_model(self) -> bool:
         """Whether a fit needs a cost model, for the estimate, the start, or the comparison of candidates."""
-        return self.kind.uses_model or self.start == "model" or self.safe or self.settings.compares
-
-    def make_regressor(self) -> Any:
-        """Return the regressor of the cost model, not yet fitted; None for the default, a ridge regression."""
-        return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")
+        settings = self.settings
+        return self.kind.uses_model or settings.start == "model" or settings.safe or settings.compares
 
     def variants(self) -> list[tuple[Risk, Weight | None]]:
         """Return the risk and the weight for each value of the hyper-parameter; the weight "clipped" is None."""
-        if self.weight != CLIPPED and issubclass(self.risk_class, WeightedLikelihoodRisk):
+        if self.settings.weight != CLIPPED and issubclass(self.risk_class, WeightedLikelihoodRisk):
             raise InputError(f"{self.title} is a likelihood of the actions and takes no weight")
         return [self._variant(value) for value in self.values]
 
     def _variant(self, value: float) -> tuple[Risk, Weight | None]:
         values = dict(self.options) if self.parameter in (None, "ridge") else {**self.options, self.parameter: value}
-        weight, weight_class = self.weight, find_weight(self.weight)
+        weight, weight_class = self.settings.weight, find_weight(self.settings.weight)
         if not isinstance(weight, Weight):
             names = [name for name in values if weight_class and name.startswith("weight.")]
             arguments = {name.removeprefix("weight."): values.pop(name) for name in names}
-            weight = weight_class and _make(weight_class, arguments, f"weight {self.weight}")
+            weight = weight_class and _make(weight_class, arguments, f"weight {weight}")
         return _make(self.risk_class, values, self.title, hyper_parameter(self.risk_class)), weight
 
     def make_objectives(self, prepared: PreparedLog, clip: float | None) -> list[Objective]:
@@ -257,19 +196,20 @@ class Algorithm:
 
         Around the environment, weights are multiplicities. There, "auto" is no limit: clipping at M lost robust reward.
         """
-        limit = None if self.risk_class.is_shift and self.settings.clip == "auto" else clip
+        settings = self.settings
+        limit = None if self.risk_class.is_shift and settings.clip == "auto" else clip
         return [
-            make_objective(prepared, risk.for_fewer_rows(self.settings.fewer_rows), weight, self.estimate, limit)
+            make_objective(prepared, risk.for_fewer_rows(settings.fewer_rows), weight, settings.estimate, limit)
             for risk, weight in self.variants()
         ]
 
     def _check_grid(self) -> None:
         """Raise InputError unless the hyper-parameter that has no value in the options, and only it, has a grid."""
-        parameter, options = self.parameter, self.options
+        parameter, options, weight = self.parameter, self.options, self.settings.weight
         if parameter in options:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.title} and cannot be an option too")
         allowed = [name for name in [hyper_parameter(self.risk_class)] if name]
-        if not isinstance(self.weight, Weight) and (weight_class := find_weight(self.weight)):
+        if not isinstance(weight, Weight) and (weight_class := find_weight(weight)):
             allowed += [f"weight.{name}" for name in constructor_parameters(weight_class)][:1]
         free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
@@ -285,10 +225,8 @@ class Algorithm:
 def find_risk(estimator: Any) -> type[Risk]:
     """Return the class of a risk from the name of an estimator, a class or ``module:Class``; InputError for others."""
     if isinstance(estimator, str) and ":" not in estimator:
-        if estimator == TREE:
-            return MeanRisk
-        if estimator in ESTIMATORS:
-            return ESTIMATORS[estimator]
+        if estimator in (*ESTIMATORS, TREE):
+            return ESTIMATORS.get(estimator, MeanRisk)
         close = get_close_matches(estimator, ESTIMATORS, n=1)
         hint, names = f"; did you mean {close[0]!r}?" if close else "", ", ".join(ESTIMATORS)
         raise InputError(f"unknown estimator {estimator!r}{hint} (allowed: {names}, or module:Class of a risk)")
@@ -317,10 +255,10 @@ def find_weight(name: object) -> Any:
 
 def check_algorithm(algorithm: Algorithm) -> None:
     """Raise InputError for an unknown feature map, and for a user's risk or weight that fails its check."""
-    check_feature_option(algorithm.features)
+    check_feature_option(algorithm.settings.features)
     for risk, weight in algorithm.variants():
-        if weight is not None and ":" in str(algorithm.weight):
-            with refuse_errors(f"weight {algorithm.weight} fails drcrm.weights.check_weight"):
+        if weight is not None and ":" in str(algorithm.settings.weight):
+            with refuse_errors(f"weight {algorithm.settings.weight} fails drcrm.weights.check_weight"):
                 check_weight(weight)
         if algorithm.estimator not in (*ESTIMATORS, TREE):
             # The risk may be undefined for the costs of the check.

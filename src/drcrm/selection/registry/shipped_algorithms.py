@@ -11,6 +11,7 @@ from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.selection.registry.algorithms import TREE, Algorithm, check_algorithm
+from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.selection.registry.user_classes import make_object
 
 TREES: dict[str, dict] = {  # of drcrm learn, not of experiments
@@ -57,4 +58,5 @@ def _make_classifier(mapping: Mapping) -> Algorithm:
     classifier = make_object(mapping["classifier"], "classifier", "predict_proba")
     weights = check_choice(CLASSIFIER_WEIGHTS, mapping.get("weights") or "none", "weights")
     name = mapping.get("name") or type(classifier).__name__
-    return Algorithm("CIPS", name=name, label=mapping.get("label") or name, classifier=classifier, weights=weights)
+    settings = FitSettings(weights=weights)
+    return Algorithm("CIPS", settings=settings, name=name, label=mapping.get("label") or name, classifier=classifier)

@@ -41,3 +41,8 @@ def make_object(value: Any, key: str, method: str) -> Any:
         return user_class(**(parameters or {}))
     except (TypeError, ValueError) as error:
         raise InputError(f"{key} {path}: {error}") from None
+
+
+def make_regressor(value: Any, key: str = "cost_model") -> Any:
+    """Return the regressor of a cost model that a value describes, not yet fitted; None for None."""
+    return None if value is None else make_object(value, key, "predict")
