@@ -31,7 +31,7 @@ from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.rows.recognition import LearnedRows
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.mapping.unique_keys import parse_json
-from drcrm.policies import POLICY_CLASSES
+from drcrm.policies import FEATURES, POLICY_CLASSES, arrays_of, features_of
 from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
@@ -40,7 +40,7 @@ FORMAT = 1
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 INCOMPLETE = "the {} is truncated or from another version"
-FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
+ROWS = "rows."  # prefix of the arrays of LearnedRows
 CELLS = "cells."  # prefix of the arrays of MissingCells
 MIXTURE, PART = MixturePolicy.__name__, "part{}."  # and the prefix of the arrays of each of its policies
 
@@ -135,9 +135,9 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     if isinstance(stored.policy, MixturePolicy):
         header["weights"] = stored.policy.weights.tolist()
         for number, part in enumerate(stored.policy.policies):
-            arrays |= _policy_arrays(part, PART.format(number))
+            arrays |= arrays_of(part, PART.format(number))
     else:
-        arrays |= _policy_arrays(stored.policy)
+        arrays |= arrays_of(stored.policy)
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     if stored.cells is not None:
@@ -158,14 +158,6 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
             arrays |= {"cost.coef": costs.coef_, "cost.intercept": np.asarray(costs.intercept_)}
         arrays |= {"logging.coef": logging.policy.coef, "logging.intercept": logging.policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
-
-
-def _policy_arrays(policy: LinearPolicy, prefix: str = "") -> dict[str, Any]:
-    """Return the arrays of a linear policy by name."""
-    arrays: dict[str, Any] = {f"{prefix}coef": policy.coef}
-    if policy.features:
-        arrays[f"{prefix}{FEATURES}"] = to_bytes(policy.features, "the feature map")
-    return arrays
 
 
 def require_replaceable(path: Path, option: str) -> bool:
@@ -256,12 +248,10 @@ def _part(
 
 def _feature_map(arrays: Mapping[str, np.ndarray], encoding: Encoding, prefix: str = "") -> tuple[Any, int]:
     """Return the feature map whose array has a prefix, or None, and the number of features with those of the map."""
-    if f"{prefix}{FEATURES}" not in arrays:
-        return None, encoding.n_features
-    from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
-
     with refuse_errors(INCOMPLETE.format("feature map")):
-        features = from_bytes(arrays[f"{prefix}{FEATURES}"], FeatureMap, "the feature map")
+        features = features_of(arrays, prefix)
+    if features is None:
+        return None, encoding.n_features
     n_features = encoding.n_features
     if features.n_features != n_features:
         raise InputError(f"the feature map has {features.n_features} features, but the encoding has {n_features}")

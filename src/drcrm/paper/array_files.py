@@ -18,7 +18,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import prefix_errors
 from drcrm.files import read_npz, write_npz
 from drcrm.paper.simulation.truth import Truth, as_truth
-from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy, make_policy
+from drcrm.policies import FEATURES, arrays_of, features_of
+from drcrm.policies.exponential import LinearPolicy, make_policy
 
 if TYPE_CHECKING:
     from drcrm.cost_models.ridge_model import CostModel
@@ -44,19 +45,16 @@ def read_split(path: str | Path) -> dict[str, np.ndarray]:
     return read_npz(path, ["logging", "train", "heldout"])
 
 
-def write_policy(path: str | Path, policy: ExponentialPolicy | SoftmaxPolicy, **arrays: np.ndarray) -> None:
-    """Write a policy's coefficients and further arrays."""
-    write_npz(path, coef=policy.coef, **arrays)
+def write_policy(path: str | Path, policy: LinearPolicy, **arrays: np.ndarray) -> None:
+    """Write a policy's arrays and further arrays."""
+    write_npz(path, **arrays_of(policy), **arrays)
 
 
-def read_policy(path: str | Path, actions: Actions | None = None) -> ExponentialPolicy | SoftmaxPolicy:
-    """Read a policy's coefficients, and the JSON of a logging policy that is a function of their probabilities.
-
-    The actions, by default label vectors, determine the kind of policy.
-    """
-    arrays = read_npz(path, ["coef"], optional=["logging"])
+def read_policy(path: str | Path, actions: Actions) -> LinearPolicy:
+    """Read a policy over a kind of action, also a logging policy that is a function of a CRF's probabilities."""
+    arrays = read_npz(path, ["coef"], optional=["logging", FEATURES])
     with prefix_errors(path):
-        policy = make_policy(actions, arrays["coef"]) if actions else ExponentialPolicy(arrays["coef"])
+        policy = make_policy(actions, arrays["coef"], features=features_of(arrays))
         if "logging" in arrays:
             from drcrm.paper.simulation.logging_policies import function_of_crf
 
@@ -104,4 +102,4 @@ def read_cost_model(path: str | Path) -> CostModel:
 def read_fits(path: str | Path) -> dict[str, Any]:
     """Read the arrays of k fits, see :func:`drcrm.paper.steps.learning.fit`."""
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
-    return read_npz(path, names, optional=["feature_map"])
+    return read_npz(path, names, optional=[FEATURES])

@@ -70,7 +70,8 @@ def test_certificates_are_those_of_the_library(toy, metrics, estimate, tmp_path)
     else:
         table = metrics[(metrics["replay_count"] == 4) & (metrics["selection"] == "dr_bound")].set_index("algorithm")
     assert table.loc[["logging", "skyline"], CERTIFICATE].isna().all(axis=None)
-    (train, heldout), logging = read_log(toy / "replay4/log.npz"), read_policy(toy / "logging.npz")
+    train, heldout = read_log(toy / "replay4/log.npz")
+    logging = read_policy(toy / "logging.npz", train.actions)
     model = SupportedModel.of(read_cost_model(toy / "replay4/cost_model.npz"), train, logging, SUPPORT)
     options = {"cost_model": model} if estimate == "dr" else {"logging_policy": logging}
     for algorithm, choices in (("kl_dro", len(GRID)), ("cips", 1)):

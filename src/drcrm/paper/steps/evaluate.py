@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.arrays.validation import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -22,6 +21,7 @@ from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation.truth import Rates, Truth
+from drcrm.policies import features_of
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.risks import KLBall
 from drcrm.selection.score_names import SCORES
@@ -144,11 +144,7 @@ def _grid(
     A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
     """
     fits = read_fits(path)
-    features = None
-    if "feature_map" in fits:
-        from drcrm.policies.feature_maps import FeatureMap  # slow to import
-
-        features = from_bytes(fits["feature_map"], FeatureMap, "feature_map")
+    features = features_of(fits)
     policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
     rows = [
         {

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.errors import prefix_errors
@@ -15,6 +14,7 @@ from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.paper.simulation.replay import generator
+from drcrm.policies import arrays_of
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
@@ -55,7 +55,7 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         - scores: (k, s)
         - chosen: (s,), the index of the grid value that each score chooses
         - tilt: (1,), the strength κ with which the cost model tilts the start
-        - feature_map: the fitted feature map as bytes, if there is one
+        - features: the fitted feature map as bytes, if there is one
     settings
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
         whether POEM's grid is in units of λ0, which depends on the log.
@@ -72,9 +72,7 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         with prefix_errors(files["log"]):
             algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
     learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
-    arrays = learned.as_arrays()
-    if algorithm.settings.features:
-        arrays["feature_map"] = to_bytes(learned.candidates[0].policy.features, "the feature map")
+    arrays = arrays_of(learned.candidates[0].policy) | learned.as_arrays()
     if is_calibrated:
         configured = dict(zip(algorithm.values, settings["grid"], strict=True))
         arrays["grid"] = np.array([configured.get(value, value) for value in arrays["grid"]], dtype=float)
