@@ -203,6 +203,31 @@ def better() -> dict:
             }
             for index in (1, 2, 3)
         ],
+        "explanation": {
+            "fidelity": 0.87,
+            "rows": 700,
+            "is_policy": False,
+            "nodes": [
+                {"depth": 0, "parent": None, "if": ""},
+                {"depth": 1, "parent": 0, "if": "age ≤ 30", "leaf": "age ≤ 30", "action": NEWS[0]},
+                {"depth": 1, "parent": 0, "if": "age > 30", "leaf": "age > 30", "action": NEWS[1]},
+            ],
+        },
+        "leaves": [
+            {
+                "leaf": f"age {side} 30",
+                "rows": rows,
+                "effective_size": 0.6 * rows,
+                "logging": logging,
+                "policy": logging - gain,
+                "low": logging - 2 * gain,
+                "high": logging,
+                "difference": {"value": -gain, "low": -2 * gain, "high": 0.0},
+                "action": news,
+                "share": 0.8,
+            }
+            for side, rows, gain, news in (("≤", 420, 0.01, NEWS[0]), (">", 980, 0.02, NEWS[1]))
+        ],
         "actions": [
             {"action": action, "rows": rows, "logging": now_share, "policy": share, "unsupported": 0.001, "cost": cost}
             for action, rows, now_share, share, cost in zip(

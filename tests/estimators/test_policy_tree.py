@@ -105,7 +105,8 @@ def test_plot(shop):
     ax = tree.plot(["none", "banner", "mail"])
     texts = [text.get_text() for text in ax.texts]
     assert len(texts) == 2 * len(tree.tree_.leaves) - 1
-    assert sum(text.startswith(("none", "banner", "mail")) for text in texts) == len(tree.tree_.leaves)
+    actions = [text.split(": ")[-1].split()[0] for text in texts if ": " in text]
+    assert actions == [["none", "banner", "mail"][leaf.action] for leaf in tree.tree_.leaves]
     matplotlib.pyplot.close(ax.figure)
 
 

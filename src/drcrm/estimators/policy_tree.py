@@ -17,7 +17,7 @@ from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.columns import CATEGORY, as_table, find_columns, read_table
-from drcrm.policies.trees.tree import LEAST_SHARE, THRESHOLDS, ActionTree, Node, TreeSettings, fit_tree
+from drcrm.policies.trees.tree import LEAST_SHARE, THRESHOLDS, ActionTree, TreeSettings, fit_tree
 
 FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 ONE_HOT = 20  # largest number of categories with an indicator each for the cost model
@@ -182,9 +182,16 @@ class PolicyTree(BaseEstimator):
         tree = self._fitted()
         ax = import_extra("matplotlib.pyplot", "pipeline").subplots()[1] if ax is None else ax
         names = range(tree.n_actions) if action_names is None else action_names
-        ax.set(xlim=(0, 1), ylim=(-self.depth - 0.5, 0.5))
+        placed = tree.placed_nodes()
+        ax.set(xlim=(-0.2, max(depth for _, depth, *_ in placed) + 1), ylim=(0.5 - len(placed), 0.5))
         ax.set_axis_off()
-        _draw(tree, tree.root, names, ax, (0.0, 1.0), 0)
+        for place, (node, depth, parent, condition, _) in enumerate(placed):
+            if condition:
+                ax.plot([depth - 1, depth - 1, depth], [-parent, -place, -place], color="gray", zorder=1)
+            leaf = "" if node.children else f"{names[node.action]}  ({100 * node.share:.3g} %)"
+            text = ": ".join(filter(None, (condition, leaf))) or "all rows"
+            box = {"boxstyle": "round", "edgecolor": "gray", "facecolor": "white" if node.children else "lightgray"}
+            ax.text(depth, -place, text, ha="left", va="center", bbox=box, zorder=2)
         return ax
 
     def _fitted(self) -> ActionTree:
@@ -207,19 +214,3 @@ def _numeric_features(table: Any) -> np.ndarray:
         if column.kind == CATEGORY and len(column.values) <= ONE_HOT:
             features += [(values == place).astype(float) for place in range(len(column.values))]
     return append_constant(np.column_stack(features))
-
-
-def _draw(tree: ActionTree, node: Node, names: Sequence[Any], ax: Any, ends: tuple[float, float], level: int) -> None:
-    """Draw a node between two horizontal ends, and the nodes below it."""
-    middle = sum(ends) / 2
-    box = {"boxstyle": "round", "facecolor": "white"}
-    if not node.children:
-        text = f"{names[node.action]}\n{100 * node.share:.3g} %"
-        ax.text(middle, -level, text, ha="center", va="center", bbox=box | {"facecolor": "lightgray"}, zorder=2)
-        return
-    halves = (ends[0], middle), (middle, ends[1])
-    for child, half in zip(node.children, halves, strict=True):
-        ax.plot([middle, sum(half) / 2], [-level, -level - 1], color="gray", zorder=1)
-        _draw(tree, child, names, ax, half, level + 1)
-    text = f"{tree.conditions(node)[0]}\n← yes     no →"
-    ax.text(middle, -level, text, ha="center", va="center", bbox=box, zorder=2)

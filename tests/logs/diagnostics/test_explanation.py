@@ -37,13 +37,15 @@ def test_a_policy_with_two_splits_is_explained_in_full():
     mean = 0.9 * np.eye(3)[best] + 0.1 / 3
     explanation = explain(None, log, mean)
     assert (explanation.fidelity, explanation.is_policy) == (1, False)
-    tree = explanation.as_dict()["tree"]
-    low, high = tree["children"]
-    assert (low["if"], high["if"], high["action"]) == ("x0 ≤ 0.2", "x0 > 0.2", "1")
-    assert [(leaf["leaf"], leaf["action"]) for leaf in low["children"]] == [
-        ("x0 ≤ 0.2 and x1 ≤ -0.35", "2"),
-        ("x0 ≤ 0.2 and x1 > -0.35", "0"),
+    nodes = explanation.as_dict()["nodes"]
+    assert [(node["depth"], node["parent"], node["if"], node.get("action")) for node in nodes] == [
+        (0, None, "", None),
+        (1, 0, "x0 ≤ 0.2", None),
+        (2, 1, "x1 ≤ -0.35", "2"),
+        (2, 1, "x1 > -0.35", "0"),
+        (1, 0, "x0 > 0.2", "1"),
     ]
+    assert [node["leaf"] for node in nodes if "leaf" in node] == explanation.tree.leaf_conditions()
 
 
 def test_the_fidelity_to_probabilities_without_a_rule_is_that_of_a_guess():
@@ -58,10 +60,10 @@ def test_equal_probabilities_have_no_split_and_many_actions_keep_their_names():
     log = draw_log()
     explanation = explain(None, log, np.full((N, 3), 1 / 3))
     assert (explanation.fidelity, explanation.leaves) == (1, [])  # every action is a most likely one
-    assert explanation.as_dict()["tree"]["action"] == "0"
+    assert explanation.as_dict()["nodes"][0]["action"] == "0"
     best = np.where(draw_log(0, 50).X[:, 0] <= 0, 47, 3)
     explanation = explain(None, draw_log(0, 50), np.eye(50)[best])
-    assert [leaf["action"] for leaf in explanation.as_dict()["tree"]["children"]] == ["47", "3"]
+    assert [leaf["action"] for leaf in explanation.as_dict()["nodes"][1:]] == ["47", "3"]
 
 
 def test_other_actions_unknown_probabilities_and_a_single_row_have_no_tree():

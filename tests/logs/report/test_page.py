@@ -107,6 +107,7 @@ def test_a_name_cannot_change_the_page(name):
         answer["log"] |= {"name": word, "actions": [word]}
         answer["actions"][0] |= {"action": word}
         answer["slices"][0] |= {"slice": word}
+        answer["explanation"]["nodes"][1] |= {"if": word or "none", "action": word}
         answer["diagnostics"][0] |= {"name": word, "sentence": word or "none", "source": word or "none"}
         answer["candidates"][4] |= {"label": word or "no label"}
         answer["verdict"] |= {"sentence": word or "none", "changes": [word or "none"], "cautions": [word or "none"]}
@@ -121,7 +122,7 @@ def number_places(value: object, path: tuple = ()) -> Iterator[tuple]:
     """Yield the path of each number in an answer that can be unknown: counts and bins cannot."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        if key not in ("log", "histogram", "overlap", "confidence", "made"):
+        if key not in ("log", "histogram", "overlap", "confidence", "made", "nodes"):
             yield from number_places(inner, (*path, key))
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield path
@@ -171,3 +172,20 @@ def test_blocks_are_the_first_section_with_their_dates_or_rows():
         assert "Learned policy" not in text
         assert words in text
     assert "Difference by block" not in text_of(better())
+
+
+def test_the_tree_has_a_picture_a_text_for_screen_readers_and_a_table():
+    written = page(as_answer(better()))
+    reader = Reader(written)
+    assert (
+        "In 87 % of the 700 rows that the tree was not fitted to, its action is the policy's most likely" in reader.text
+    )
+    pictures = [attributes for tag, attributes in reader.elements if attributes.get("aria-labelledby")]
+    assert [picture["role"] for picture in pictures] == ["img"]
+    names = pictures[0]["aria-labelledby"].split()
+    assert [attributes["id"] for tag, attributes in reader.elements if tag in ("title", "desc") and attributes] == names
+    described = re.search('<desc id="tree-text">(.*?)</desc>', written, re.DOTALL)[1].replace("\u202f", " ")
+    assert "age ≤ 30: politics in 80 % of decisions, 30 % of the rows (420), difference +0.010" in described
+    shares = [attributes["width"] for _, attributes in reader.elements if attributes.get("class") == "fill grey"]
+    assert {"30.00%", "70.00%"} <= set(shares)
+    assert "Leaves as a table" in reader.text

@@ -192,3 +192,16 @@ def test_the_conditions_of_leaves_list_only_values_that_are_left():
         "city in {d} and age > 3 and age ≤ 5",
         "city in {d} and age > 5",
     ]
+
+
+def test_a_condition_names_only_the_categories_that_reach_it():
+    city = np.resize(["a", "b", "c", "d"], 400)
+    scores = np.eye(4)[np.resize([0, 1, 2, 3], 400)]
+    tree = optimal_tree(pd.DataFrame({"city": city}), scores)
+    text = tree.export_text()
+    for place, placed in enumerate(tree.placed_nodes()):
+        if placed.depth == 2:
+            assert placed.condition.count(",") == 0
+        assert placed.parent < place
+    assert text.count("if city in {") == 6
+    assert tree.leaf_conditions() == [line.strip()[3:-1] for line in text.splitlines() if line.startswith("    if")]

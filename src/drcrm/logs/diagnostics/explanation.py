@@ -17,7 +17,7 @@ from drcrm.logs.diagnostics.comparison.segments import Part
 from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.encoded_columns import apply_encoded_tree, fit_encoded_tree, readable_columns
-from drcrm.policies.trees.tree import ActionTree, Node, tree_of
+from drcrm.policies.trees.tree import ActionTree, tree_of
 
 MOST_FITTED, MOST_ACTIONS = 2**15, 20  # contexts, evenly spaced if there are more; actions, those taken most often
 TIE = 1e-9  # a most likely action may have a probability that much below the largest one
@@ -57,17 +57,13 @@ class Explanation(NamedTuple):
         return [part for part in parts if part.rows.any()]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the tree and its fidelity as JSON values."""
-        known = {"fidelity": self.fidelity, "rows": self.rows, "is_policy": self.is_policy}
-        return known | {"tree": self._as_dict(self.tree.root, iter(self.tree.leaf_conditions()))}
-
-    def _as_dict(self, node: Node, leaves: Any) -> dict[str, Any]:
-        """Return a leaf with its condition and action, or the children of a split with their conditions."""
-        if not node.children:
-            return {"leaf": next(leaves), "action": self.actions[node.action]}
-        conditions = self.tree.conditions(node)
-        children = [self._as_dict(child, leaves) for child in node.children]
-        return {"children": [{"if": text} | child for text, child in zip(conditions, children, strict=True)]}
+        """Return the fidelity and the nodes of the tree, each before its children, as JSON values."""
+        nodes = []
+        for node, depth, parent, condition, path in self.tree.placed_nodes():
+            entry: dict[str, Any] = {"depth": depth, "parent": parent if depth else None, "if": condition}
+            leaf = {"leaf": " and ".join(path.values()), "action": self.actions[node.action]}
+            nodes.append(entry if node.children else entry | leaf)
+        return {"fidelity": self.fidelity, "rows": self.rows, "is_policy": self.is_policy, "nodes": nodes}
 
 
 def explain(policy: Any, log: BanditLog, mean: np.ndarray | None) -> Explanation | None:

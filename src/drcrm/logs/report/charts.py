@@ -14,6 +14,7 @@ from drcrm.logs.diagnostics.units import ConfidenceInterval
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin
 MAX_TICKS = 5
+TREE_INDENT, NODE_HEIGHT, LEAF_HEIGHT = 24, 34, 120  # pixels of a tree
 
 
 def percent(share: float) -> str:
@@ -101,7 +102,6 @@ def gauge(
         ends = scale.at(interval.low), scale.at(interval.high)
         arrows = ["0%"] * (scale.share(interval.low) < 0) + ["100%"] * (scale.share(interval.high) > 1)
     return {
-        "kind": "gauge",
         "colour": colour,
         "grid": [scale.at(tick) for tick in scale.ticks()],
         "logging": scale.at(logging) if is_number(logging) else None,
@@ -113,15 +113,18 @@ def gauge(
     }
 
 
-def share_bars(logging: object, policy: object, largest: float) -> Mapping[str, object]:
-    """Return two horizontal bars: an action's shares under the logging policy and under the policy."""
-    pair = (logging, "grey", 14), (policy, "blue", 52)
-    bars = [
-        {"colour": colour, "y": f"{y}%", "width": percent(min(max(share / largest, 0), 1))}
-        for share, colour, y in pair
-        if is_number(share) and largest > 0
-    ]
-    return {"kind": "bars", "bars": bars}
+def draw_tree(nodes: Sequence[Mapping[str, object]], scale: Scale) -> Mapping[str, object]:
+    """Return a tree with a node below the other, and below each leaf its share and the gauge of its gain.
+
+    A node has a ``depth``, the place of its ``parent``, and texts. A leaf also has a ``share`` and a ``gauge``.
+    """
+    deepest, top, placed = max(node["depth"] for node in nodes), 12, []
+    for node in nodes:
+        x, parent = TREE_INDENT * node["depth"] + 6, node["parent"]
+        edge = None if parent is None else f"M{placed[parent]['x']} {placed[parent]['y'] + 5}V{top}H{x}"
+        placed.append({**node, "x": x, "y": top, "edge": edge, "width": percent(min(max(node.get("share", 0), 0), 1))})
+        top += LEAF_HEIGHT if "share" in node else NODE_HEIGHT
+    return {"nodes": placed, "left": TREE_INDENT * deepest + 18, "height": top - 6, "labels": scale.labels()}
 
 
 def histogram(

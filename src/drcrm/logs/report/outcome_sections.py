@@ -9,13 +9,14 @@ from drcrm.arrays.number_formats import (
     format_number,
     format_share,
     is_number,
+    numbers,
     plural,
     typeset_sign,
 )
-from drcrm.logs.diagnostics.formats import clean
-from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.diagnostics.formats import clean, shorten
+from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
 from drcrm.logs.report.answer import Answer
-from drcrm.logs.report.charts import Scale, gauge
+from drcrm.logs.report.charts import Scale, draw_tree, gauge
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
 PLURALS = {"leaf": "leaves"}
@@ -88,6 +89,36 @@ def parts(answer: Answer, kind: str) -> Section:
     more = plural(len(listed) - MAX_ROWS, f"other {kind}") if len(listed) > MAX_ROWS else ""
     result = f"{format_count(len(listed))} {kind if len(listed) == 1 else several}"
     return {"table": Table.of(rows, scale=scale), "more": more, "result": result} if rows else None
+
+
+def tree(answer: Answer) -> Section:
+    """Return what the policy does: the picture of its tree, with sizes, actions and gains of the leaves."""
+    part, units = answer.tables.get("explanation"), answer.units
+    if not part:
+        return None
+    leaves = {leaf["leaf"]: leaf for leaf in answer.tables["leaves"]}
+    differences = {name: units.interval(leaf["difference"]) for name, leaf in leaves.items()}
+    values = [value for interval in differences.values() for value in interval]
+    scale = Scale.over(values, [0.0, *(interval.value for interval in differences.values())])
+    total, nodes = sum(numbers(leaf["rows"] for leaf in leaves.values())) or 1, []
+    for node in part["nodes"]:
+        entry = {**node, "text": clean(node["if"]) or "All rows", "action": ""}
+        if "action" in node:
+            leaf, change = leaves.get(node["leaf"], {}), differences.get(node["leaf"], ConfidenceInterval())
+            [rows], share = numbers([leaf.get("rows")]) or [0], leaf.get("share")
+            is_usual = leaf.get("action") == node["action"] and is_number(share)
+            ends = answer.format_interval(change, "no interval", sign=True)
+            entry |= {
+                "action": shorten(node["action"], 28),
+                "often": f"in {format_share(share)} of decisions" if is_usual else "",
+                "size": f"{format_share(rows / total)} of the rows ({format_count(rows)})",
+                "gain": f"{answer.format(change.value, sign=True)} ({ends})" if leaf else "",
+                "share": rows / total,
+                "gauge": gauge(scale, change, "blue", None, 0.0),
+            }
+        nodes.append(entry)
+    is_leaf = len(nodes) == 1
+    return {"picture": None if is_leaf else draw_tree(nodes, scale), "action": nodes[0]["action"]}
 
 
 def blocks(answer: Answer) -> Section:

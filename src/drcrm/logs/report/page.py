@@ -71,6 +71,7 @@ def page(answer: Answer) -> str:
             periods=outcome_sections.parts(answer, "period"),
             leaves=outcome_sections.parts(answer, "leaf"),
             explanation=explanation(answer),
+            tree=outcome_sections.tree(answer),
             sensitivity=sections.sensitivity(answer),
             shift=sections.shift(answer),
             running=sections.running(answer),

@@ -11,10 +11,9 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.formats import clean, clean_name, shorten
 from drcrm.logs.report.answer import LEVELS, Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
-from drcrm.logs.report.charts import Scale, calibration, curve, gauge, histogram, share_bars
+from drcrm.logs.report.charts import Scale, calibration, curve, gauge, histogram
 
 MAX_DRAWN = 8  # largest number of candidates in the chart
-MAX_ACTIONS = 12
 MAX_ROWS = 200  # largest number of rows of a table
 MAX_INFLUENTIAL = 20
 TOLERATED_UNSUPPORTED = 0.005  # share of decisions above which unsupported actions are highlighted
@@ -141,19 +140,16 @@ def actions(answer: Answer) -> Section:
     ranked = sorted(answer.tables.get("actions", ()), key=_change, reverse=True)
     if not ranked:
         return None
-    listed, rest = ranked[:MAX_ACTIONS], ranked[MAX_ACTIONS:]
-    largest = max(numbers(action.get(policy) for action in listed for policy in ("logging", "policy")), default=0)
     decimals = 2 if answer.decimals < 4 else answer.decimals - 1
     rows = []
-    for action in listed:
+    for action in ranked[:MAX_ROWS]:
         logging, policy, unsupported = (action.get(key) for key in ("logging", "policy", "unsupported"))
         is_bad = is_number(unsupported) and unsupported > TOLERATED_UNSUPPORTED
         rows.append(
             {
                 "Action": name_cell(action.get("action")),
-                "Share of decisions": Cell(kind="picture", chart=share_bars(logging, policy, largest)),
                 "Logging policy": Cell(format_share(logging)),
-                "Policy": Cell(format_share(policy)),
+                "Policy": Cell(format_share(policy), style="bold"),
                 "Unsupported": Cell(format_share(unsupported), style="bad" if is_bad else ""),
                 "Rows": Cell(format_count(action.get("rows"))),
                 answer.units.title: Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
@@ -165,9 +161,7 @@ def actions(answer: Answer) -> Section:
         "table": Table.of(rows),
         "has_policy": any(is_number(action.get("policy")) for action in ranked),
         "result": change if is_number(before) and is_number(after) else plural(len(ranked), "action"),
-        "more": plural(len(rest), "other action") if rest else "",
-        "logging": format_share(sum(numbers(action.get("logging") for action in rest))),
-        "policy": format_share(sum(numbers(action.get("policy") for action in rest))),
+        "more": plural(len(ranked) - MAX_ROWS, "other action") if len(ranked) > MAX_ROWS else "",
     }
 
 

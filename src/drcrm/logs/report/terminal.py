@@ -129,16 +129,12 @@ def check_lines(answer: Answer) -> list[str]:
 
 def tree_lines(answer: Answer) -> list[str]:
     """Return the tree that shows what the policy does, a condition a line, and what the tree is."""
-    part = answer.tables.get("explanation")
-    return ["What the policy does:", *_node_lines(part["tree"], "  "), *wrap(explanation(answer))] if part else []
-
-
-def _node_lines(node: Mapping, indent: str) -> list[str]:
-    condition = f"if {clean(node['if'])}: " if "if" in node else ""
-    if "action" in node:
-        return wrap(f"{indent}{condition}{shorten(node['action'])}", indent + "  ")
-    lines = [line for child in node["children"] for line in _node_lines(child, indent + "  " * bool(condition))]
-    return [*wrap(f"{indent}{condition}".rstrip(), indent + "  "), *lines] if condition else lines
+    part, lines = answer.tables.get("explanation"), ["What the policy does:"]
+    for node in part["nodes"] if part else ():
+        indent = "  " * max(node["depth"], 1)
+        texts = f"if {clean(node['if'])}:" if node["if"] else "", shorten(node["action"]) if "action" in node else ""
+        lines += wrap(f"{indent}{' '.join(filter(None, texts))}", indent + "  ") if any(texts) else []
+    return [*lines, *wrap(explanation(answer))] if part else []
 
 
 def note_lines(title: str, sentences: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from drcrm.policies.trees.columns import CATEGORY, Column, as_table, choose_cuts
 from drcrm.policies.trees.search import Bins, best_split
 
 THRESHOLDS, LEAST_SHARE = 64, 0.02
+INDENT = 4 * " "  # of the text of a tree
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,29 @@ class Node:
     def leaves(self) -> list[Node]:
         """Return the leaves below the node, from left to right."""
         return [node for node in self.nodes() if not node.children]
+
+
+class PlacedNode(NamedTuple):
+    """A node in a list of a tree's nodes, for texts and pictures.
+
+    Attributes
+    ----------
+    node : Node
+    depth : int
+        Number of splits above.
+    parent : int
+        Place of the parent in the list, −1 for the root.
+    condition : str
+        Condition of the split above; empty for the root.
+    path : dict of str
+        The conditions from the root on. A later condition of the same kind on a column replaces an earlier one.
+    """
+
+    node: Node
+    depth: int = 0
+    parent: int = -1
+    condition: str = ""
+    path: Mapping[tuple, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,28 +147,32 @@ class ActionTree:
             By default the numbers of the actions.
         """
         names = range(self.n_actions) if action_names is None else action_names
-        return "\n".join(self._lines(self.root, names, "")) + "\n"
-
-    def conditions(self, node: Node) -> tuple[str, str]:
-        """Return the conditions for the left and the right child of a node."""
-        column = self.columns[node.column]
-        left, right = (column.describe(node.cut, is_left, node.missing_left) for is_left in (True, False))
-        return left, right
+        lines = []
+        for node, depth, _, condition, _ in self.placed_nodes():
+            lines += [f"{INDENT * (depth - 1)}if {condition}:"] if condition else []
+            if not node.children:
+                lines.append(f"{INDENT * depth}{names[node.action]}  ({100 * node.share:.3g} % of the rows)")
+        return "\n".join(lines) + "\n"
 
     def leaf_conditions(self) -> list[str]:
         """Return the conditions that lead to each leaf, from left to right, as one text each."""
-        return [" and ".join(path.values()) for path in self._paths(self.root, {}, {})]
+        return [" and ".join(placed.path.values()) for placed in self.placed_nodes() if not placed.node.children]
 
-    def _paths(
-        self, node: Node, path: dict[tuple, str], known: dict[int, tuple[Column, int]]
-    ) -> Iterator[dict[tuple, str]]:
-        """Yield the conditions of each leaf. A later condition of the same kind on a column replaces an earlier one.
+    def placed_nodes(self) -> list[PlacedNode]:
+        """Return all nodes, each before its children, with their places and conditions for texts and pictures."""
+        return self._place_nodes(PlacedNode(self.root), {}, [])
+
+    def _place_nodes(
+        self, placed: PlacedNode, known: dict[int, tuple[Column, int]], nodes: list[PlacedNode]
+    ) -> list[PlacedNode]:
+        """Append a node and the nodes below it.
 
         ``known`` has the columns of the path with the categories that are left, and the place of the first of them.
         """
+        node, parent = placed.node, len(nodes)
+        nodes.append(placed)
         if not node.children:
-            yield path
-            return
+            return nodes
         column, first = known.get(node.column, (self.columns[node.column], 0))
         is_set = column.kind == CATEGORY and node.cut != np.inf
         place = int(node.cut) + 1 - first if is_set else 0
@@ -153,7 +182,9 @@ class ActionTree:
             has_missing = column.has_missing and node.missing_left == is_left
             left = replace(column, values=values, has_missing=has_missing), first if is_left else first + place
             key = (node.column,) if is_set else (node.column, is_left, node.cut == np.inf)
-            yield from self._paths(child, path | {key: condition}, known | {node.column: left})
+            below = PlacedNode(child, placed.depth + 1, parent, condition, {**placed.path, key: condition})
+            self._place_nodes(below, known | {node.column: left}, nodes)
+        return nodes
 
     def _walk(
         self, node: Node, values: Mapping[int, np.ndarray], rows: np.ndarray
@@ -164,14 +195,6 @@ class ActionTree:
             is_left = node.is_left(values[node.column][rows], self.columns[node.column])
             for child, side in zip(node.children, (is_left, ~is_left), strict=True):
                 yield from self._walk(child, values, rows[side])
-
-    def _lines(self, node: Node, names: Sequence[Any], indent: str) -> Iterator[str]:
-        if not node.children:
-            yield f"{indent}{names[node.action]}  ({100 * node.share:.3g} % of the rows)"
-            return
-        for condition, child in zip(self.conditions(node), node.children, strict=True):
-            yield f"{indent}if {condition}:"
-            yield from self._lines(child, names, indent + "    ")
 
 
 def optimal_tree(
