@@ -8,7 +8,7 @@ from step_chain import LOG, run_chain
 from drcrm.bench.simulated_policies import Softmax
 from drcrm.errors import InputError
 from drcrm.files import read_npz
-from drcrm.paper.array_files import read_contexts, read_policy
+from drcrm.paper.array_files import read_policy, read_truth
 from drcrm.paper.simulation.logging_policies import function_of_crf
 from drcrm.paper.simulation.replay import replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
@@ -80,9 +80,9 @@ def test_a_temperature_is_an_inverse_sharpness():
 def test_all_steps_run_with_another_logging_policy(tmp_path):
     """The log has its propensities, and fits and certificates use it."""
     run_chain(tmp_path, seed=0, logging={"epsilon_greedy": {"epsilon": 0.3}})
-    contexts, _ = read_contexts(tmp_path / "train.npz")
+    contexts, truth = read_truth(tmp_path / "train.npz")
     mean = 0.7 * (expit(contexts @ read_npz(tmp_path / "logging.npz", ["coef"])["coef"]) > 0.5) + 0.15
-    np.testing.assert_allclose(read_policy(tmp_path / "logging.npz").marginals(contexts), mean)
+    np.testing.assert_allclose(read_policy(tmp_path / "logging.npz", truth.actions).marginals(contexts), mean)
     log = read_npz(tmp_path / "replay4/log.npz", LOG)
     expected = np.where(log["Y"], mean[log["context"]], 1 - mean[log["context"]]).prod(axis=1)
     np.testing.assert_allclose(log["propensity"], expected)
