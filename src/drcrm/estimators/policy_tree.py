@@ -188,7 +188,7 @@ class PolicyTree(BaseEstimator):
         for place, (node, depth, parent, condition, _) in enumerate(placed):
             if condition:
                 ax.plot([depth - 1, depth - 1, depth], [-parent, -place, -place], color="gray", zorder=1)
-            leaf = "" if node.children else f"{names[node.action]}  ({100 * node.share:.3g} %)"
+            leaf = "" if node.children else f"{node.describe(names)}  ({100 * node.share:.3g} %)"
             text = ": ".join(filter(None, (condition, leaf))) or "all rows"
             box = {"boxstyle": "round", "edgecolor": "gray", "facecolor": "white" if node.children else "lightgray"}
             ax.text(depth, -place, text, ha="left", va="center", bbox=box, zorder=2)

@@ -1,4 +1,4 @@
-"""Doubly robust rewards of all actions in each context of a log, and the policy trees that maximise them."""
+"""Doubly robust rewards of all actions in each context of a log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logging_policy import SUPPORT, restrict_to_support
-from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.prepared_log import modelled_cost
-from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
-
-MOST_CONTEXTS = 2**20  # for a tree, evenly spaced if there are more
 
 
 def doubly_robust_scores(log: BanditLog, regressor: Any = None, support: float = SUPPORT) -> np.ndarray:
@@ -44,31 +40,3 @@ def doubly_robust_scores(log: BanditLog, regressor: Any = None, support: float =
         correction = correction * (1 - log.actions.unsupported_mass(np.ones_like(effects), probability, support))
     occurrences = np.bincount(log.context, log.count, log.n_contexts)
     return -(occurrences[:, None] * effects + correction)
-
-
-def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT) -> SoftmaxPolicy:
-    """Return the policy of the best tree of a depth; with depth 0, it takes the best single action.
-
-    Parameters
-    ----------
-    log : BanditLog
-        Log with one of K actions in each row. Trees split the columns of its table.
-    depth : int ≥ 0
-    support : float
-        τ of the support rule.
-
-    Raises
-    ------
-    InputError
-        If the actions are not one of K.
-    """
-    from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow
-
-    log.actions.require_classes("a policy tree")
-    log = log.without_empty_rows()
-    if log.n_contexts > MOST_CONTEXTS:
-        is_used = np.arange(log.n_contexts) % -(-log.n_contexts // MOST_CONTEXTS) == 0
-        log = log.recount(log.count * is_used[log.context])
-    scores = doubly_robust_scores(log, support=support)
-    counts = np.bincount(log.context, log.count, log.n_contexts)
-    return tree_policy(fit_encoded_tree(readable_columns(log), log.X, scores, counts, depth), log.X)

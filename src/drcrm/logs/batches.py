@@ -110,7 +110,7 @@ class Batch(NamedTuple):
         - candidate: Probability that a policy under evaluation gives the logged action.
         - count, or weights: The multiplicity, or the weight if the logger dropped rows at random.
         - time: The order of the rows. Ties are in the order of the file.
-        - ids: Hashes of the rows' ids. guardrails: Costs of the guardrails, (n, g).
+        - ids: Hashes of the rows' ids. guardrails: Costs of the guardrails, (n, g). prices: Those of the budget.
         - follows: Whether the action is that of the logging policy's rule.
         - logging_mean: Probabilities of all actions, (n, K).
     """

@@ -105,7 +105,13 @@ class StoredPolicy:
             for rail in mapping.guardrails
             if rail.name in trained and rail.has_terms_of(trained[rail.name])
         }
-        return EffectiveNumbers(main, of_guardrails)
+        limits = {limit.key: limit for limit in self.mapping.limits}
+        of_limits = {
+            limit.key: EffectiveNumber.of_list(choices, of_rails.get(limit.key, []))
+            for limit in mapping.limits
+            if limit.key in limits and limit.has_terms_of(limits[limit.key])
+        }
+        return EffectiveNumbers(main, of_guardrails | of_limits)
 
 
 def _single_level(header: Mapping[str, Any]) -> list[list[Any]]:

@@ -1,7 +1,7 @@
 """Entries of a mapping with parts of their own: guardrails, and logging policies whose propensities are known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Self
 
@@ -107,6 +107,73 @@ class Guardrail:
         if self.cost_range is not None:
             content["range"] = sorted(0.0 + self.sign * end for end in self.cost_range)
         return content
+
+
+@dataclass(frozen=True)
+class ActionLimit:
+    """A limit on the share of an action, or on the mean price of the actions per row.
+
+    Attributes
+    ----------
+    at_most : float
+        Largest mean price. An action whose share is limited has the price 1, and all others have 0.
+    action : str, optional
+        The action whose share is limited.
+    prices : dict of float, optional
+        Price of each action by its name.
+    column : str, optional
+        Column with the price of the logged action. The price of an action is then its mean, with weights 1/p.
+    """
+
+    at_most: float
+    action: str | None = None
+    prices: Mapping[str, float] | None = None
+    column: str | None = None
+
+    @classmethod
+    def of_share(cls, action: str, share: Any) -> Self:
+        """Return the limit of an entry of the key ``limits``, which matches the schema."""
+        value = float(share.rstrip("% ")) / 100 if isinstance(share, str) else to_float(share)
+        if not 0 < value <= 1:
+            raise InputError(f"limits.{action} is {share!r}, expected a share above 0 and at most 1, such as '20 %'")
+        return cls(value, action=action)
+
+    @classmethod
+    def of_budget(cls, content: Mapping[str, Any]) -> Self:
+        """Return the limit of the key ``budget``, which matches the schema."""
+        prices, column = content.get("prices"), content.get("column")
+        if (prices is None) == (column is None):
+            raise InputError("budget must be {column: COLUMN, at_most: …} or {prices: {ACTION: PRICE, …}, at_most: …}")
+        numbers = None if prices is None else {str(name): to_float(price) for name, price in prices.items()}
+        for value in (content["at_most"], *(numbers or {}).values()):
+            if not isfinite(to_float(value)):
+                raise InputError(f"budget has the number {value!r}, expected finite numbers")
+        return cls(to_float(content["at_most"]), prices=numbers, column=column)
+
+    @property
+    def name(self) -> str:
+        """The limit as sentences and answers name it."""
+        return "budget" if self.action is None else f"share of {self.action}"
+
+    def format(self, value: float) -> str:
+        """Return a share in per cent, or a price."""
+        return f"{value:.4g}" if self.action is None else f"{100 * value:.3g} %"
+
+    @property
+    def key(self) -> str:
+        """The limit's key among the effective numbers of candidates; no guardrail has such a name by chance."""
+        return f"limit on the {self.name}"
+
+    def has_terms_of(self, other: Self) -> bool:
+        """Return whether the bounds of both limits are on the same terms; the limits may differ."""
+        return replace(self, at_most=other.at_most) == other
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the key and the value that a user writes."""
+        if self.action is not None:
+            return {"limits": {self.action: self.at_most}}
+        prices = {"column": self.column} if self.prices is None else {"prices": dict(self.prices)}
+        return {"budget": prices | {"at_most": self.at_most}}
 
 
 @dataclass(frozen=True)

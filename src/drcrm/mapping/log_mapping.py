@@ -13,7 +13,7 @@ from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
-from drcrm.mapping.entries import Guardrail, KnownPropensity
+from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity
 from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
@@ -86,6 +86,8 @@ class LogMapping:
         Share ε of uniform actions in the learned policy.
     guardrails : tuple of Guardrail
         Outcomes that a better policy must not worsen by more than a margin.
+    limits : tuple of ActionLimit
+        Limits on the shares of actions, and last the budget.
     shift : float, optional
         Radius κ, if policies are compared by their worst case around the environment.
     delimiter, decimal : str, optional
@@ -129,6 +131,7 @@ class LogMapping:
     most_rows: float | None = None
     explore: float = EXPLORE
     guardrails: tuple[Guardrail, ...] = ()
+    limits: tuple[ActionLimit, ...] = ()
     shift: float | None = None
 
     @property
@@ -153,7 +156,8 @@ class LogMapping:
         names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
         names += [*(self.known_propensity.columns if self.known_propensity else ()), *self.slice_columns]
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
-        return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
+        further = [*self.guardrail_columns, *filter(None, [self.price_column])]
+        return list(dict.fromkeys([*names, *(self.labels or ()), *features, *further]))
 
     @property
     def rule(self) -> str | None:
@@ -186,9 +190,15 @@ class LogMapping:
         return [guardrail.column for guardrail in self.guardrails]
 
     @property
+    def price_column(self) -> str | None:
+        """Return the column of the prices of the logged actions."""
+        return next((limit.column for limit in self.limits if limit.column is not None), None)
+
+    @property
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
         names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule)
+        names = (*names, self.price_column)
         names = (*names, *self.guardrail_columns, *(self.weights if isinstance(self.weights, tuple) else ()))
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
@@ -211,6 +221,9 @@ class LogMapping:
             content["propensity_model"] = {"model": self.propensity_model, "trusted": True}
         if self.known_propensity:
             content["propensity"] = self.known_propensity.as_dict()
+        for limit in self.limits:
+            [(key, value)] = limit.as_dict().items()
+            content[key] = content.get(key, {}) | value
         if self.guardrails:
             content["guardrails"] = {guardrail.name: guardrail.as_dict() for guardrail in self.guardrails}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in content.items()}
@@ -238,6 +251,7 @@ class LogMapping:
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError if it names columns of a file without named columns."""
         keys = [key for key in (*COLUMNS, "guardrails") if getattr(self, key) not in (None, ())]
+        keys += ["budget.column"] if self.price_column else []
         keys += [f"propensity.{key}" for key in ("rule", "weights") if getattr(self, key)]
         if keys or self.numeric is not None:
             raise InputError(f"mapping has {[*keys, 'features'][0]}, but {form} has no named columns: remove the key")
@@ -281,6 +295,9 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         "slice": lambda columns: columns if isinstance(columns, str) else tuple(columns),
         "guardrails": lambda entries: tuple(Guardrail.of(str(name), entry) for name, entry in entries.items()),
     }
+    shares = [ActionLimit.of_share(str(name), share) for name, share in values.pop("limits", {}).items()]
+    budget = [ActionLimit.of_budget(values.pop("budget"))] if "budget" in values else []
+    values |= {"limits": (*shares, *budget)}
     values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
@@ -317,6 +334,8 @@ def _conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iterator
     if (mapping.propensity or mapping.known_propensity) and mapping.propensity_model:
         known = "a column" if mapping.propensity else "known"
         yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
+    if mapping.limits and (mapping.labels or mapping.list):
+        yield "limits and budget need one of K actions per row, but the mapping has labels or a list; remove the limits"
     if mapping.rule and mapping.labels:
         yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
     if mapping.weights and not mapping.action:
@@ -347,6 +366,7 @@ def _shared_columns(mapping: LogMapping) -> Iterator[str]:
     outcomes.append(("weights of propensity", mapping.weights or ()))
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
     alone = [[*outcomes, (key, column or ())] for key, column in (("time", mapping.time), ("rule", mapping.rule))]
+    alone.append([*features, ("the price of budget", mapping.price_column or ())])
     for roles in ([*outcomes, ("id", mapping.id or ()), *features], *alone):
         role_of: dict[str, str] = {}
         for role, columns in roles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -151,6 +151,24 @@ def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog | None
     scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)
     candidates, differences = _score([Candidate(policy)], scorer)
     return Learned(candidates, _choices(candidates, "high"), 0, [], policy.coef, clip, model, None, differences)
+
+
+def change_policies(
+    learned: Learned, change: Callable[[Any], Any], heldout: BanditLog | None, algorithm: Algorithm
+) -> Learned:
+    """Return a result with changed policies of all candidates but π0, and with their held-out scores."""
+    policies = [fit.policy if fit.is_logging else change(fit.policy) for fit in learned.candidates]
+    pairs = [*zip(learned.candidates, policies, strict=True)]
+    if all(fit.policy is policy for fit, policy in pairs):
+        return learned
+    candidates = [replace(fit, policy=policy) for fit, policy in pairs]
+    if heldout is None:
+        return replace(learned, candidates=candidates)
+    model = learned.cost_model and learned.cost_model.with_support(algorithm.settings.support or SUPPORT)
+    scorer = HeldoutScores(heldout, learned.clip, model, algorithm.settings.shift)
+    candidates, differences = _score(candidates, scorer)
+    chosen = _choices(candidates, algorithm.robust_end)
+    return replace(learned, candidates=candidates, chosen=chosen, differences=differences)
 
 
 def _score(candidates: Sequence[Candidate], scorer: HeldoutScores | None) -> tuple[list[Candidate], Any]:

@@ -28,7 +28,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
-from drcrm.selection.grid_search import learn_with_features, score_policy
+from drcrm.selection.grid_search import change_policies, learn_with_features, score_policy
+from drcrm.selection.limits.training_limits import TrainingLimits, learn_tree_policy
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import COST
 
@@ -51,22 +52,26 @@ def is_expensive(log: BanditLog) -> bool:
 
 
 def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
-    """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows, if there are any."""
+    """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows, if there are any.
+
+    Candidates are within the limits of the log's mapping on the training rows: see :mod:`drcrm.selection.limits`.
+    """
     settings = algorithm.settings
+    if algorithm.is_tree:
+        policy = learn_tree_policy(train, settings.depth, settings.support, settings.explore)
+        return score_policy(policy, train, heldout, algorithm)
     if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
         policy = classifier_policy(train, algorithm.classifier, settings.weights)
-        return score_policy(policy, train, heldout, algorithm)
-    if algorithm.is_tree:
-        from drcrm.evaluation.action_scores import learn_tree_policy  # imports scikit-learn, too
-
-        policy = learn_tree_policy(train, settings.depth, settings.support)
-        return score_policy(policy, train, heldout, algorithm)
-    n_mapped = sum(settings.features.values()) if isinstance(settings.features, Mapping) else 0
-    if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-        algorithm = algorithm.with_settings(lbfgs=replace(settings.lbfgs, pairs=PAIRS))
-    return learn_with_features(train, algorithm.with_settings(compares=True), heldout)
+        learned = score_policy(policy, train, heldout, algorithm)
+    else:
+        n_mapped = sum(settings.features.values()) if isinstance(settings.features, Mapping) else 0
+        if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
+            algorithm = algorithm.with_settings(lbfgs=replace(settings.lbfgs, pairs=PAIRS))
+        learned = learn_with_features(train, algorithm.with_settings(compares=True), heldout)
+    limits = TrainingLimits.of(train, settings.explore, settings.support)
+    return learned if limits is None else change_policies(learned, limits.adjust, heldout, algorithm)
 
 
 def halve_algorithms(

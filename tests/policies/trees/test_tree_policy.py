@@ -6,13 +6,13 @@ import pytest
 
 from drcrm import BanditLog, read_log
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
-from drcrm.evaluation.action_scores import learn_tree_policy
 from drcrm.logs.encoding.tables import ONE_HOT
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.policies.trees.columns import BOOLEAN, NUMBER
 from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
 from drcrm.policies.trees.tree import optimal_tree, tree_of
 from drcrm.policies.trees.tree_policy import tree_policy
+from drcrm.selection.limits.training_limits import learn_tree_policy
 
 RNG = np.random.default_rng(0)
 N = 600

@@ -25,6 +25,7 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
+from drcrm.selection.limits.judged_limits import LimitedLog, rate
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
@@ -142,8 +143,8 @@ def fit_candidates(
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
-    guardrails hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate whose
-    estimate is beyond a guardrail's margin is returned only if this is true of all candidates.
+    guardrails and limits hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate
+    whose estimate is beyond a margin or a limit is returned only if this is true of all candidates.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
     see :mod:`drcrm.selection.successive_halving`. These samples use bounds on differences from π0. With a baseline,
@@ -228,7 +229,9 @@ def choose_candidate(
     outcomes = opened.guarded_outcomes(ESTIMATE)
     guarded = [outcomes.with_support(learned.cost_model) for learned in results]
     policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
+    limited, listed = LimitedLog.of(opened.evaluated), [policy for candidates in policies for policy in candidates]
     of_guardrails = effective_numbers(guarded, policies, confidence)
+    of_guardrails |= limited.effective_numbers(listed, confidence) if limited.limits else {}
     settings = ComparisonSettings(
         ESTIMATE,
         confidence,
@@ -237,7 +240,7 @@ def choose_candidate(
         guardrail_choices={name: of_rail.at(confidence) for name, of_rail in of_guardrails.items()},
     )
     rates = [
-        np.array([outcomes.rate(policy, settings) for policy in candidates])
+        np.array([min(outcomes.rate(p, settings), rate(limited.judge(p, settings))) for p in candidates])
         for outcomes, candidates in zip(guarded, policies, strict=True)
     ]
     chosen = joined.choose(choices, (np.concatenate(rates) == 2) & (joined.grade == 2), confidence)

@@ -12,6 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.block_policies import describe_blocks
@@ -35,6 +36,7 @@ from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import Candidate
 from drcrm.policies.tabular import policy_for_log
+from drcrm.selection.limits.judged_limits import LimitedLog
 
 ONE_LOGGER = [
     "Pass only the files that the policy which runs now logged.",
@@ -220,6 +222,8 @@ def judge(
         evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)
     if settings.blocks is not None:  # the guardrails are about the same mixture
         settings = replace(settings, blocks=replace(settings.blocks, weights=comparison.block_weights))
+    every_look = "" if watching is None else SEQUENCE if watching.is_asymptotic else ANYTIME
+    bounds = replace(bounds, limits=LimitedLog.of(log).judge(best.policy, settings, every_look))
     if watched is None:
         outcomes = opened.guarded_outcomes(comparison.difference.estimate)
         bounds = replace(bounds, guardrails=outcomes.with_support(best.cost_model).judge(best.policy, settings))

@@ -41,6 +41,7 @@ from drcrm.logs.read_log import Source, name_of, written_log
 from drcrm.logs.report.answer import Answer
 from drcrm.mapping.log_mapping import BLOCKS, MIXTURE, REFIT
 from drcrm.policies.exponential import LinearPolicy
+from drcrm.selection.limits.training_limits import require_attainable
 from drcrm.version import __version__
 
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
@@ -138,6 +139,7 @@ def learn(
         opened: Any = open_log(source, mapping, tell, folder, seed=split, most=most, baseline=stored)
         opened = opened.mark_missing()
         _require_several_actions(opened)
+        require_attainable(opened.evaluated)
         taught = opened.evaluated if has_blocks else opened.train
         algorithms = read_algorithms(mapping, further_algorithms(taught, exportable), readable)
         if has_blocks:

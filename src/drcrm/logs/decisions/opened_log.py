@@ -292,7 +292,7 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
     """Return the encoded rows that train policies. Further columns are only groups and outcomes of guardrails."""
-    rows = Table(len(log.Y), {name: log.column(name) for name in ("guardrails", "groups")})
+    rows = Table(len(log.Y), {name: log.column(name) for name in ("guardrails", "groups", "prices")})
     train = encode(log.replace(rows=rows), fit_encoding(log, training), training, scratch_path(log.cost))
     train.actions.check_not_one_hot(train.Y)
     return train

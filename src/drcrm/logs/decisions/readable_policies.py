@@ -13,7 +13,7 @@ from drcrm.logs.decisions.judgement import EvaluatedPolicy, Judgement
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.policies.tabular import TabularPolicy
-from drcrm.policies.trees.tree import tree_of
+from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 from drcrm.selection.successive_halving import is_expensive
 
 
@@ -35,14 +35,17 @@ def compare_with_single_action(judgement: Judgement, policies: Sequence[Evaluate
         return None
     log: Any = opened.evaluated
     trees = [tree_of(policy.policy) for policy in (best, *policies)]
-    actions = [tree.root.action for tree in trees if tree is not None and not tree.root.children]
-    action = actions[0] if actions else int(doubly_robust_scores(train.without_empty_rows()).sum(axis=0).argmax())
-    entry: dict[str, object] = {"action": str(log.encoding.names[action])}
+    single = next((tree for tree in trees if tree is not None and not tree.root.children), None)
+    if single is None:
+        action = int(doubly_robust_scores(train.without_empty_rows()).sum(axis=0).argmax())
+        single = ActionTree(Node(action, 1.0), [], log.actions.shape[0])
+    entry: dict[str, object] = {"action": single.root.describe(log.encoding.names)}
     if trees[0] is not None and not trees[0].root.children:
         return entry
-    mean = np.broadcast_to(np.eye(log.actions.shape[0])[action], (log.n_contexts, *log.actions.shape))
+    [of_actions] = single.leaf_probabilities
+    mean = np.broadcast_to(of_actions, (log.n_contexts, *log.actions.shape))
     explore, n_actions = opened.mapping.explore, log.actions.shape[0]
-    probability = explore / n_actions + (1 - explore) * (action == log.Y)
+    probability = explore / n_actions + (1 - explore) * of_actions[log.Y]
     with np.errstate(divide="ignore"):
         on_rows = TabularPolicy.for_log(np.log(probability), mean, log, explore)
     comparison = _compare(judgement, best.policy, Reference("the best single action", on_rows))

@@ -61,7 +61,7 @@ class Explanation(NamedTuple):
         nodes = []
         for node, depth, parent, condition, path in self.tree.placed_nodes():
             entry: dict[str, Any] = {"depth": depth, "parent": parent if depth else None, "if": condition}
-            leaf = {"leaf": " and ".join(path.values()), "action": self.actions[node.action]}
+            leaf = {"leaf": " and ".join(path.values()), "action": node.describe(self.actions)}
             nodes.append(entry if node.children else entry | leaf)
         return {"fidelity": self.fidelity, "rows": self.rows, "is_policy": self.is_policy, "nodes": nodes}
 

@@ -212,6 +212,8 @@ def _mapped_columns(
     if mapping.guardrails:
         costs = [rail.sign * _numbers(frame, mapping, rail.column, rail.label) for rail in mapping.guardrails]
         rows["guardrails"] = np.column_stack(costs) + 0.0
+    if (price := mapping.price_column) is not None:
+        rows["prices"] = _numbers(frame, mapping, price, f"budget.column {price!r}")
     for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
         if (name := getattr(mapping, key)) is not None:
             rows[column] = id_marks(frame[name], mapping.label_of(key), is_optional)

@@ -138,6 +138,7 @@ class Answer:
             "next_step": statement.next_step,
             "gain": self.gain,
             "guardrails": [guardrail.as_dict() for guardrail in self.verdict.guardrails] if self.verdict else [],
+            "limits": [limit.as_dict() for limit in self.verdict.limits] if self.verdict else [],
             "reference": self.reference,
             **{key: value for key, value in optional.items() if value is not None},
         }

@@ -1,6 +1,8 @@
-"""Sections of the report on other outcomes and on parts of the log: guardrails, slices, periods and blocks."""
+"""Sections of the report on other outcomes and on parts of the log: guardrails, limits, slices, periods and blocks."""
 
 from functools import partial
+
+import numpy as np
 
 from drcrm.arrays.number_formats import (
     DASH,
@@ -57,6 +59,35 @@ def guardrails(answer: Answer) -> Section:
     rows = guardrail_rows(answer)
     n_holding = sum(row[""].text == "holds" for row in rows)
     result = f"{n_holding} of {plural(len(rows), 'guardrail')} {'holds' if n_holding == 1 else 'hold'}"
+    return {"table": Table.of(rows), "result": result} if rows else None
+
+
+def limit_rows(answer: Answer) -> list[dict[str, Cell]]:
+    """Return the share or the mean price of each limit, its bound and the limit."""
+    rows = []
+    for part in answer.verdict.limits if answer.verdict else ():
+        limit, is_violated = part.limit, part.status == "violated"
+        side, bound = ("at least", part.lower_bound) if is_violated else ("at most", part.bound)
+        low, high = part.mean.interval
+        rows.append(
+            {
+                "": Cell(part.status, "level", style=LEVELS[part.status]),
+                "Limit": name_cell(limit.name),
+                "Estimate": Cell(DASH if np.isnan(part.mean) else limit.format(float(part.mean)), style="bold"),
+                "Interval": Cell(DASH if np.isnan(low) else f"{limit.format(low)} to {limit.format(high)}"),
+                "Certified": Cell(f"{side} {limit.format(bound)}" if np.isfinite(bound) else DASH),
+                "Allowed": Cell(f"at most {limit.format(limit.at_most)}"),
+                "Why undecided": Cell(clean(part.refusal or DASH), "sentence"),
+            }
+        )
+    return rows
+
+
+def limits(answer: Answer) -> Section:
+    """Return the limits, and how many of them hold."""
+    rows = limit_rows(answer)
+    n_holding = sum(row[""].text == "holds" for row in rows)
+    result = f"{n_holding} of {plural(len(rows), 'limit')} {'holds' if n_holding == 1 else 'hold'}"
     return {"table": Table.of(rows), "result": result} if rows else None
 
 

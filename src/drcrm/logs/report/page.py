@@ -64,6 +64,7 @@ def page(answer: Answer) -> str:
             blocks=outcome_sections.blocks(answer),
             candidates=sections.candidates(answer),
             guardrails=outcome_sections.guardrails(answer),
+            limits=outcome_sections.limits(answer),
             actions=sections.actions(answer),
             overlap=sections.overlap(answer),
             checks=sections.checks(answer),

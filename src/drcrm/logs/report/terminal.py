@@ -4,19 +4,21 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number, plural
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES
 from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
-from drcrm.logs.report.outcome_sections import guardrail_rows
+from drcrm.logs.report.outcome_sections import guardrail_rows, limit_rows
 
 WIDTH = 100
 MAX_CANDIDATES = 10
 FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
 INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
 GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
+LIMIT_COLUMNS = "Estimate", "Certified", "Allowed", ""
 
 
 def text(answer: Answer) -> str:
@@ -36,7 +38,8 @@ def text(answer: Answer) -> str:
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         wrap(f"Logged by: {', '.join(loggers)} of the rows.") if loggers else [],
         candidate_lines(answer),
-        guardrail_lines(answer),
+        outcome_lines(guardrail_rows(answer), "Guardrail", GUARDRAIL_COLUMNS),
+        outcome_lines(limit_rows(answer), "Limit", LIMIT_COLUMNS),
         check_lines(answer),
         tree_lines(answer),
         wrap(single_action(answer)),
@@ -85,13 +88,10 @@ def candidate_lines(answer: Answer) -> list[str]:
     return align(header, rows) + hidden if rows else []
 
 
-def guardrail_lines(answer: Answer) -> list[str]:
-    """Return the table of the guardrails."""
-    rows = [
-        [f"  {shorten(row['Guardrail'].text, 24)}", *(row[title].text for title in GUARDRAIL_COLUMNS)]
-        for row in guardrail_rows(answer)
-    ]
-    return align(["Guardrail", *map(str.lower, GUARDRAIL_COLUMNS)], rows) if rows else []
+def outcome_lines(rows: Sequence[Mapping[str, Any]], name: str, titles: Sequence[str]) -> list[str]:
+    """Return the table of the guardrails, or of the limits."""
+    cells = [[f"  {shorten(row[name].text, 24)}", *(row[title].text for title in titles)] for row in rows]
+    return align([name, *map(str.lower, titles)], cells) if rows else []
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

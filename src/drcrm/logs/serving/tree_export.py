@@ -32,6 +32,10 @@ def export_tree(stored: StoredPolicy) -> dict[str, Any]:
     encoding: Any = stored.encoding
     if not isinstance(encoding, TableEncoding):
         raise InputError("only a policy on a table can be exported: its log has another format")
+    if any(leaf.probabilities for leaf in tree.leaves):
+        raise InputError(
+            "the tree draws the action of a leaf to meet a limit, which other systems cannot: serve it by load_policy"
+        )
     derived = {name for name in encoding.known if name not in encoding.categorical}
     for node in tree.root.nodes():
         if node.children and tree.columns[node.column].name in derived:

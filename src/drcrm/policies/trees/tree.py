@@ -37,6 +37,8 @@ class Node:
         Whether rows without a value go left. If the node has no such row, they go to its larger child.
     children : tuple of Node
         Left and right child; empty for a leaf.
+    probabilities : tuple of K floats
+        Probabilities of the actions of a leaf that draws its action; empty if it always takes ``action``.
     """
 
     action: int
@@ -45,10 +47,16 @@ class Node:
     cut: float = np.inf
     missing_left: bool = False
     children: tuple[Node, ...] | list[Node] = ()
+    probabilities: tuple[float, ...] | list[float] = ()
 
     def is_left(self, values: np.ndarray, column: Column) -> np.ndarray:
         """Return which values of the split's column go left."""
         return np.where(np.isnan(values), self.missing_left, values <= column.encode(self.cut))
+
+    def describe(self, names: Sequence[Any]) -> str:
+        """Return the action of a leaf, or the actions that it draws with their probabilities."""
+        drawn = [f"{names[action]} with {100 * p:.3g} %" for action, p in enumerate(self.probabilities) if p > 0]
+        return " or ".join(drawn) or str(names[self.action])
 
     def nodes(self) -> list[Node]:
         """Return the node and all nodes below it, each before its children."""
@@ -135,8 +143,14 @@ class ActionTree:
         return leaf
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the action of each context, (m,), from 0 to K − 1; see :meth:`apply` for X and its errors."""
+        """Return the most probable action of each context, (m,), from 0 to K − 1; see :meth:`apply`."""
         return np.array([leaf.action for leaf in self.leaves])[self.apply(X)]
+
+    @property
+    def leaf_probabilities(self) -> np.ndarray:
+        """Probabilities of the actions in each leaf, (leaves, K)."""
+        certain = np.eye(self.n_actions)
+        return np.array([leaf.probabilities or certain[leaf.action] for leaf in self.leaves], dtype=float)
 
     def export_text(self, action_names: Sequence[Any] | None = None) -> str:
         """Return the tree as lines of text, with the share of the training rows in each leaf.
@@ -151,7 +165,7 @@ class ActionTree:
         for node, depth, _, condition, _ in self.placed_nodes():
             lines += [f"{INDENT * (depth - 1)}if {condition}:"] if condition else []
             if not node.children:
-                lines.append(f"{INDENT * depth}{names[node.action]}  ({100 * node.share:.3g} % of the rows)")
+                lines.append(f"{INDENT * depth}{node.describe(names)}  ({100 * node.share:.3g} % of the rows)")
         return "\n".join(lines) + "\n"
 
     def leaf_conditions(self) -> list[str]:

@@ -17,7 +17,9 @@ SHARPNESS = 50.0  # logit of the leaf's action; those of other actions are 0, so
 
 
 class LeafActions(TransformerMixin, BaseEstimator):
-    """Transformer X ↦ one-hot actions of the leaves of a tree on encoded columns, (m, K).
+    """Transformer X ↦ max(0, 1 + log p/s), (m, K), with the probabilities p of the actions in a tree's leaves.
+
+    The tree splits encoded columns, and s is ``SHARPNESS``. A leaf that always takes one action has its one-hot vector.
 
     Parameters
     ----------
@@ -35,8 +37,9 @@ class LeafActions(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Features) -> np.ndarray:
-        actions = np.array([leaf.action for leaf in self.tree.leaves])
-        return np.eye(self.tree.n_actions)[actions[apply_encoded_tree(self.tree, X)]]
+        with np.errstate(divide="ignore"):
+            logits = 1 + np.log(self.tree.leaf_probabilities) / SHARPNESS
+        return np.maximum(logits, 0)[apply_encoded_tree(self.tree, X)]
 
 
 def tree_policy(tree: ActionTree, X: Features) -> SoftmaxPolicy:

@@ -48,14 +48,14 @@ def exit_status(answer: Answer, requirement: str | None) -> int:
     """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
     *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
-    guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
+    guardrail or limit counts as *worse*. Print the verdict to standard error if the requirement does not hold.
     """
     verdict: Any = answer.verdict
     name, violated = verdict.name, verdict.violated
     passing = {"better": ("better",) if answer.is_trusted else (), "not-worse": ("better", "not shown")}
     if requirement is None or (name in passing[requirement] and not violated):
         return 0
-    reason = f", and the guardrail {violated[0]} is violated" if violated else ""
+    reason = f", and the {violated[0]} is violated" if violated else ""
     if name == "better":
         reason = f", if {ESTIMATED}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
     print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)

@@ -14,6 +14,7 @@ from drcrm.logs.diagnostics.diagnosis import Diagnosis
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.leakage import ADVICE
 from drcrm.logs.diagnostics.repeated_rows.row_checks import IDENTIFY
+from drcrm.selection.limits.judged_limits import JudgedLimit
 
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
@@ -57,6 +58,13 @@ def advise_guardrail(rail: JudgedGuardrail) -> tuple[str, bool]:
     if rail.refusal:
         return f"{MORE_ROWS}: these rows cannot decide {name}.", True
     return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not.", True
+
+
+def advise_limit(part: JudgedLimit) -> tuple[str, bool]:
+    """Return what would change the result of a limit, and whether more rows may help."""
+    if part.refusal or part.mean > part.limit.at_most:
+        return f"Learn with the limit on the {part.limit.name} in the mapping, or allow more.", False
+    return f"{MORE_ROWS}: the {part.limit.name} is within its limit, but its bound is not.", True
 
 
 def advise_rows(comparison: Comparison, rows: int, sign: int = 1) -> tuple[str, bool]:

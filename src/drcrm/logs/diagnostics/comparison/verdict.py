@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
     from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
     from drcrm.logs.diagnostics.diagnosis import Diagnosis
+    from drcrm.selection.limits.judged_limits import JudgedLimit
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 BETTER, NOT_SHOWN, WORSE, CANNOT_SAY, WRONG = VERDICTS
@@ -47,6 +48,8 @@ class Bounds:
         Whether the logging policy is known to take every action in every context.
     guardrails : sequence of JudgedGuardrail
         What the bounds on other outcomes show.
+    limits : sequence of JudgedLimit
+        What the bounds on shares and mean prices of actions show.
     """
 
     lower: float = -np.inf
@@ -56,6 +59,7 @@ class Bounds:
     needs_overlap: bool = True
     has_every_action: bool = False
     guardrails: Sequence[JudgedGuardrail] = ()
+    limits: Sequence[JudgedLimit] = ()
 
     @classmethod
     def of(cls, comparison: Comparison) -> Bounds:
@@ -82,6 +86,8 @@ class Verdict:
         What the bounds show about the policy: "better", "worse" or "not shown".
     guardrails : sequence of JudgedGuardrail
         What the log shows of each guardrail.
+    limits : sequence of JudgedLimit
+        What the log shows of each limit.
     is_own_log : bool
         Whether the policy logged the rows, so that it is compared with itself.
     """
@@ -91,6 +97,7 @@ class Verdict:
     refusal: str | None = None
     shown: str = NOT_SHOWN
     guardrails: Sequence[JudgedGuardrail] = ()
+    limits: Sequence[JudgedLimit] = ()
     is_own_log: bool = False
 
     @property
@@ -104,9 +111,16 @@ class Verdict:
         return tuple(rail for rail in self.guardrails if rail.status != "holds") if self.shown == BETTER else ()
 
     @property
+    def unmet_limits(self) -> tuple[JudgedLimit, ...]:
+        """The limits that are not shown to hold, if they, or guardrails, prevent *better*."""
+        return tuple(part for part in self.limits if part.status != "holds") if self.shown == BETTER else ()
+
+    @property
     def violated(self) -> list[str]:
-        """The names of violated guardrails, if the verdict is *not shown*."""
-        return [rail.guardrail.name for rail in self.guardrails if self.name == NOT_SHOWN and rail.status == "violated"]
+        """The violated guardrails and limits as messages name them, if the verdict is *not shown*."""
+        named = [(f"guardrail {rail.guardrail.name}", rail.status) for rail in self.guardrails]
+        named += [(part.limit.key, part.status) for part in self.limits]
+        return [name for name, status in named if self.name == NOT_SHOWN and status == "violated"]
 
     @property
     def has_bounds(self) -> bool:
@@ -197,7 +211,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     =====================  ==================================================================================
     *the log is wrong*     The propensity audit fails; dependent rows or a leak do not explain it.
     *the log cannot say*   Another check fails, or there are no bounds.
-    *better*               The upper bound on the cost difference is below 0, and all guardrails hold.
+    *better*               The upper bound on the cost difference is below 0, and all guardrails and limits hold.
     *worse*                The lower bound on the cost difference is above 0.
     *not shown*            None of these; or the policy would be compared with itself.
     =====================  ==================================================================================
@@ -206,7 +220,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     every action, and only checks in ``IMPRECISE`` fail, more rows would make them pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_judged
-    make = partial(Verdict, guardrails=bounds.guardrails, is_own_log=is_own_log)
+    make = partial(Verdict, guardrails=bounds.guardrails, limits=bounds.limits, is_own_log=is_own_log)
     failed = _decisive(checks)
     if not bounds.needs_overlap and all(check.consequence in CHARGED for check in failed):
         failed = ()
@@ -217,7 +231,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
         return make(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal)
     shown = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
     verdict = make(shown, shown=shown)
-    return replace(verdict, name=NOT_SHOWN) if verdict.unmet or is_own_log else verdict
+    return replace(verdict, name=NOT_SHOWN) if verdict.unmet or verdict.unmet_limits or is_own_log else verdict
 
 
 def _decisive(checks: Sequence[Check]) -> tuple[Check, ...]:

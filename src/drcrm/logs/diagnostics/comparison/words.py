@@ -31,6 +31,7 @@ from drcrm.logs.diagnostics.comparison.advice import (
     TRY_OTHERS,
     advise_baseline,
     advise_guardrail,
+    advise_limit,
     advise_logging,
     advise_rows,
 )
@@ -41,6 +42,7 @@ from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, 
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.units import Units
+from drcrm.selection.limits.judged_limits import JudgedLimit
 
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
@@ -110,8 +112,9 @@ def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool
     claim = _claim(evidence, verdict.shown == BETTER) + untested(evidence.diagnosis)
     if verdict.shown == WORSE:
         return claim, [], False
-    advice = [advise_guardrail(rail) for rail in verdict.unmet]
+    advice = [*map(advise_guardrail, verdict.unmet), *map(advise_limit, verdict.unmet_limits)]
     sentence = claim + describe_guardrails(verdict.guardrails, evidence.confidence)
+    sentence += describe_limits(verdict.limits, evidence.confidence)
     return sentence, [text for text, _ in advice], any(helps for _, helps in advice)
 
 
@@ -184,6 +187,7 @@ def state_certificates(
         f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
     )
     rails = describe_guardrails(verdict.guardrails, evidence.confidence)
+    rails += describe_limits(verdict.limits, evidence.confidence)
     own = OWN_LOG if verdict.is_own_log else ""
     return replace(statement, verdict="certified", sentence=own + bounds + rails + untested(evidence.diagnosis))
 
@@ -326,6 +330,24 @@ def describe_guardrails(guardrails: Sequence[JudgedGuardrail], confidence: float
         return f" But {' '.join(sentences)}"
     names = ", ".join(rail.guardrail.name for rail in guardrails)
     return f" Guardrails that hold: {names}." if names else ""
+
+
+def describe_limits(limits: Sequence[JudgedLimit], confidence: float) -> str:
+    """Return a sentence on each limit with its estimate and its bound; empty without limits."""
+    return "".join(f" {describe_limit(part, confidence)}" for part in limits)
+
+
+def describe_limit(part: JudgedLimit, confidence: float) -> str:
+    """Return a sentence on whether a limit holds, with its number and its bound."""
+    limit, show = part.limit, part.limit.format
+    subject = f"the {limit.name}, which must be at most {show(limit.at_most)},"
+    if part.refusal:
+        return f"But {subject} cannot be decided: {part.refusal}."
+    side, end = ("above", part.lower_bound) if part.status == "violated" else ("at most", part.bound)
+    result = f"is {show(float(part.mean))}, and {side} {show(end)} {with_confidence(confidence)}"
+    if part.status == "holds":
+        return f"{capitalize(subject)} {result}."
+    return f"But {subject} is {'exceeded' if part.status == 'violated' else 'not shown to hold'}: it {result}."
 
 
 def describe_guardrail(rail: JudgedGuardrail, confidence: float) -> str:

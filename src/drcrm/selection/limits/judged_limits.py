@@ -1,0 +1,212 @@
+"""Judge the limits of a mapping: bounds on a policy's mean price of actions on rows that did not train it.
+
+With the price A(a) of each action, row i has the term z_i = Σ_a π(a|x_i) A(a), with the policy's share of uniform
+actions. It needs no weights and no outcomes. The limit holds if the upper bound on the mean of z is at most the limit.
+The bound is that of :mod:`drcrm.evaluation.bounds.skewness` with the skewness of z. A share q of contexts that cost the
+most, and of which n units have none, is at most 1 − δ^{1/n}; the bound is at least one standard error plus the cost of
+such a share. In blocks, the bound is on the mean with the weights of the verdict.
+
+A verdict is false only if one of its bounds is. So the bounds share no δ with the main outcome, and like those of
+guardrails they have the level δ/k, where k is the effective number of candidates. Prices count as known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
+from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviation, require_equal_units, unit_values
+from drcrm.evaluation.bounds.skewness import corrected_bound
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
+from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.mapping.entries import ActionLimit
+from drcrm.policies.tabular import policy_for_log
+from drcrm.selection.limits.training_limits import action_prices
+from drcrm.selection.multiplicity import EffectiveNumber, effective_number
+
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class JudgedLimit:
+    """A limit, and what the rows show of it.
+
+    Attributes
+    ----------
+    limit : ActionLimit
+    mean : Interval
+        Estimate of the share of the action, or of the mean price.
+    prices : dict
+        Price of each action by its name.
+    bound, lower_bound : float
+        Upper bound at level δ/k, and lower bound at level δ/(2k).
+    effective_choices : int
+        Effective number k of candidates.
+    refusal : str
+        Why there are no bounds, or an empty string.
+    """
+
+    limit: ActionLimit
+    mean: Interval
+    prices: dict[str, float]
+    bound: float = np.inf
+    lower_bound: float = -np.inf
+    effective_choices: int = 1
+    refusal: str = ""
+
+    @property
+    def status(self) -> str:
+        """Return "holds", "violated" or "not shown"."""
+        if self.bound <= self.limit.at_most + ROUNDING:
+            return "holds"
+        return "violated" if self.lower_bound > self.limit.at_most + ROUNDING else "not shown"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the limit and its result as JSON values."""
+        return {
+            "name": self.limit.name,
+            "action": self.limit.action,
+            "prices": self.prices,
+            "at_most": self.limit.at_most,
+            "status": self.status,
+            **self.mean.as_dict(),
+            **{name: end if np.isfinite(end := getattr(self, name)) else None for name in ("bound", "lower_bound")},
+            "refused": self.refusal or None,
+            "effective_choices": self.effective_choices,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedLog:
+    """The rows that test policies, with the limits of their mapping.
+
+    Attributes
+    ----------
+    log : BanditLog
+    limits : sequence of ActionLimit
+    prices : list of array (K,)
+    """
+
+    log: BanditLog
+    limits: Sequence[ActionLimit]
+    prices: list[np.ndarray]
+
+    @classmethod
+    def of(cls, log: BanditLog) -> LimitedLog:
+        """Return the rows of a log; InputError if a limit names an action that the log does not know."""
+        limits = () if log.description is None else log.description.mapping.limits
+        return cls(log, limits, [action_prices(limit, log) for limit in limits])
+
+    def terms(self, policy: Any) -> list[np.ndarray]:
+        """Return z of each limit, (n,); InputError if the policy's probabilities of all actions are unknown."""
+        if not self.limits:
+            return []
+        known = policy_for_log(policy, self.log)
+        mean = known.marginals_on(self.log.X, self.log.actions, purpose="a limit on actions")
+        return [(mean @ prices)[self.log.context] for prices in self.prices]
+
+    def effective_numbers(self, policies: Sequence[Any], confidence: float) -> dict[str, EffectiveNumber]:
+        """Return the effective number of candidates for each limit, by its key."""
+        by_limit = zip(*map(self.terms, policies), strict=True)
+        numbers = {}
+        for limit, terms in zip(self.limits, by_limit, strict=True):
+            *columns, count = unit_values(self.log, *terms)
+            numbers[limit.key] = effective_number(np.column_stack(columns), count, confidence)
+        return numbers
+
+    def judge(self, policy: Any, settings: Any, watched: str = "") -> list[JudgedLimit]:
+        """Return the result of each limit for a policy.
+
+        Parameters
+        ----------
+        policy : any policy that :func:`drcrm.off_policy_value` accepts
+        settings : ComparisonSettings
+        watched : str
+            With bounds at every look, their method: "anytime" or "confidence_sequence".
+        """
+        try:
+            terms: Sequence[Any] = self.terms(policy)
+        except InputError as error:
+            unknown = Interval.of(np.full(len(self.log.Y), np.nan), self.log, settings.confidence)
+            return [
+                JudgedLimit(limit, unknown, self._names(prices), refusal=str(error))
+                for limit, prices in zip(self.limits, self.prices, strict=True)
+            ]
+        return [self._judge(place, z, settings, watched) for place, z in enumerate(terms)]
+
+    def _judge(self, place: int, z: np.ndarray, settings: Any, watched: str) -> JudgedLimit:
+        limit, prices, refusal, ends = self.limits[place], self.prices[place], "", [np.inf, np.inf]
+        choices = settings.guardrail_choices.get(limit.key, settings.choices)
+        error, mean = (1 - settings.confidence) / choices, Interval.of(z, self.log, settings.confidence)
+        range_ = float(prices.min()), float(prices.max())
+        try:
+            for side, sign in enumerate((1, -1)):
+                high, level = max(sign * end for end in range_), 1 - error / (side + 1)
+                if watched:
+                    ends[side] = _bound_at_every_look(sign * z, self.log, level, watched, high)
+                elif settings.blocks is None:
+                    ends[side] = _bound(sign * z, self.log, level, high)
+                else:
+                    ends[side] = _bound_in_blocks(sign * z, self.log, level, high, settings.blocks)
+        except InputError as raised:
+            refusal = str(raised)
+        if settings.blocks is not None and settings.blocks.weights is not None:
+            means = [block.mean for block in _summarize(z, self.log, range_[1], 0.5, settings.blocks)]
+            mean = mean.shifted(float(settings.blocks.weights @ means - mean))
+        return JudgedLimit(limit, mean, self._names(prices), ends[0], -ends[1], choices, refusal)
+
+    def _names(self, prices: np.ndarray) -> dict[str, float]:
+        return dict(zip(map(str, self.log.encoding.names), prices.tolist(), strict=True))
+
+
+def rate(judged: Sequence[JudgedLimit]) -> int:
+    """Return 0 if an estimate is beyond its limit, 2 if all limits hold, otherwise 1."""
+    if any(part.mean > part.limit.at_most for part in judged):
+        return 0
+    return 2 if all(part.status == "holds" for part in judged) else 1
+
+
+def _bound(z: np.ndarray, log: BanditLog, level: float, high: float) -> float:
+    """Return the upper bound on the mean of terms of at most ``high``."""
+    values, count = unit_values(log, z)
+    skewness, charge = _tails(values, count, level, high)
+    return corrected_bound(values, count, level, skewness, charge)
+
+
+def _tails(values: np.ndarray, count: np.ndarray, level: float, high: float) -> tuple[float, float]:
+    """Return the skewness of the mean of units, at least 0, and the cost of contexts that the units lack."""
+    n = count.sum()
+    if n < 2:
+        raise InputError(f"a bound on a limit needs at least two independent units, got {n:.0f}")
+    mean, deviation = mean_and_deviation(values, count, n)
+    third = float(count @ (values - mean) ** 3 / n)
+    skewness = max(third, 0.0) / deviation**3 / np.sqrt(n) if deviation > 0 else 0.0
+    return float(skewness), max(high - mean, 0.0) * float(-np.expm1(np.log1p(-level) / n))
+
+
+def _summarize(z: np.ndarray, log: BanditLog, high: float, level: float, blocks: RowBlocks) -> list[BlockTerms]:
+    parts = []
+    for number in range(1, int(blocks.number.max()) + 1):
+        rows = blocks.number == number
+        values, count = unit_values(log.take(rows), z[rows])
+        parts.append(BlockTerms.of(values, count, *_tails(values, count, level, high)))
+    return parts
+
+
+def _bound_in_blocks(z: np.ndarray, log: BanditLog, level: float, high: float, blocks: RowBlocks) -> float:
+    """Return the upper bound on the weighted mean of the blocks; if no block's terms vary, that of all rows."""
+    bound = bound_blocks(_summarize(z, log, high, level, blocks), level, blocks.weights).bound
+    return bound if np.isfinite(bound) else _bound(z, log, level, high)
+
+
+def _bound_at_every_look(z: np.ndarray, log: BanditLog, level: float, method: str, high: float) -> float:
+    if method == ANYTIME:
+        require_equal_units(log, log.units, method, "use --asymptotic")
+    values, count = unit_values(log, z)
+    return float(as_bound(level, method, high=high + ROUNDING if method == ANYTIME else None)(values, count))

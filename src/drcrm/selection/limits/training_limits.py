@@ -1,0 +1,228 @@
+"""Limits of a log's mapping on the rows that train a policy, and policies within them.
+
+A limit must be shown on other rows, so policies are learned within a narrower one. Let sd be the largest standard
+deviation of a price with mean b. With n units that train, and a third as many that test, the slack is
+
+    sd (z_0.95/√(n/3) + z_0.9 √(3/n + 1/n))
+
+A policy that just meets the narrower limit is then shown to meet its limit with probability 0.9. A guardrail's slack
+uses the standard deviation of the doubly robust costs of single actions. Its narrower margin never requires that the
+outcome improves, unless the margin does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from drcrm.arrays.validation import find_constant_features
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.logging_policy import SUPPORT
+from drcrm.mapping.entries import ActionLimit
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.selection.limits.prices import Problem, best_mixed_tree, find_prices, solve_mixture
+
+MOST_CONTEXTS = 2**20  # of a search, evenly spaced if there are more
+MOST_ACTIONS = 32  # with more, guardrails only test policies, because their scores would take too long
+TESTED = 1 / 3  # units that test, in units of those that train
+CONFIDENCE, POWER = 0.95, 0.9
+
+
+def action_prices(limit: ActionLimit, log: BanditLog) -> np.ndarray:
+    """Return the prices of all actions of a log, (K,); InputError if a limit names other actions.
+
+    The price of an action from a column is its mean over the rows with the action, with weights 1/p.
+    """
+    names = [str(name) for name in log.encoding.names]
+    named = [str(limit.action)] if limit.action else [*(limit.prices or ())]
+    unknown = [name for name in named if name not in names]
+    if unknown:
+        key = "limits" if limit.prices is None else "budget.prices"
+        raise InputError(f"{key} has the action {unknown[0]!r}, expected actions of the log: {', '.join(names)}")
+    if limit.column is not None:
+        weights = log.count / log.propensity
+        price, total = (np.bincount(log.Y, weights * v, len(names)) for v in (log.column("prices"), 1.0))
+        return price / np.where(total > 0, total, 1)
+    if limit.prices is None:
+        return np.array([float(name == limit.action) for name in names])
+    if absent := [name for name in names if name not in limit.prices]:
+        raise InputError(f"budget.prices lacks the action {absent[0]!r}; write the prices of all actions, 0 if free")
+    return np.array([limit.prices[name] for name in names])
+
+
+def require_attainable(log: BanditLog) -> None:
+    """Raise InputError unless a policy with the share of uniform actions of a log's mapping can meet all limits."""
+    mapping = log.description.mapping
+    if not mapping.limits:
+        return
+    log.actions.require_classes("limits and budget")
+    prices = np.array([action_prices(limit, log) for limit in mapping.limits])
+    limits = np.array([limit.at_most for limit in mapping.limits])
+    explored = (1 - mapping.explore) * prices + mapping.explore * prices.mean(axis=1, keepdims=True)
+    weights, _, _ = solve_mixture(np.zeros(prices.shape[1]), explored, limits, np.ones((1, prices.shape[1])))
+    least = explored @ weights
+    if beyond := np.flatnonzero(least > limits + 1e-7 * np.abs(limits)).tolist():
+        limit = mapping.limits[beyond[0]]
+        raise InputError(
+            f"no policy can keep the {limit.name} at {limit.at_most:g}: with the other limits, and explore: "
+            f"{mapping.explore:g}, it is at least {least[beyond[0]]:g}. Allow more, or explore less"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLimits:
+    """Limits on a policy without its share ε of uniform actions, on the contexts of a log.
+
+    Attributes
+    ----------
+    log : BanditLog
+        Training rows without rows of count 0.
+    costs : list of L arrays (K,) or (m, K)
+        Price of each action, or doubly robust costs of a guardrail's outcome.
+    limits : array (L,)
+    models : list of CostModel or None
+        Linear model of each guardrail's outcome; None for prices.
+    counts : array (m,)
+        Rows of each context.
+    """
+
+    log: BanditLog
+    costs: list[np.ndarray]
+    limits: np.ndarray
+    models: list[CostModel | None]
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, log: BanditLog, explore: float, support: float = SUPPORT) -> TrainingLimits | None:
+        """Return the narrower limits of a log's mapping; None without limits and guardrails of one of K actions."""
+        mapping = log.description and log.description.mapping
+        has_rails = bool(mapping and mapping.guardrails) and (log.actions.n_classes or np.inf) <= MOST_ACTIONS
+        if not log.actions.n_classes or not (has_rails or (mapping and mapping.limits)):
+            return None
+        log = sample_contexts(log)
+        counts = np.bincount(log.context, log.count, log.n_contexts)
+        parts: list[Any] = [_price_limit(limit, log, explore) for limit in mapping.limits]
+        parts += _guardrail_limits(log, explore, support, counts) if has_rails else []
+        costs, limits, models = zip(*parts, strict=True) if parts else ((), (), ())
+        return cls(log, [*costs], np.array(limits), [*models], counts) if parts else None
+
+    def adjust(self, policy: SoftmaxPolicy) -> SoftmaxPolicy:
+        """Return the policy within the limits that is closest to a policy: see :mod:`.prices`.
+
+        A guardrail's price multiplies the linear model of its outcome, so the result has the same form. The limit on
+        the modelled costs is moved by the mean error of the model at the policy.
+        """
+        X, actions = self.log.X, self.log.actions
+        probability, logits = policy.with_exploration(0.0).marginals_on(X, actions), policy.decision_function(X)
+        logits = logits if actions.eligible is None else np.where(actions.eligible, logits, -np.inf)
+        share = self.counts / self.counts.sum()
+        means = np.array([share @ (probability * cost).sum(axis=1) for cost in self.costs])
+        if (means <= self.limits).all():
+            return policy
+        modelled = [
+            cost if model is None else model.effects(X, actions)
+            for cost, model in zip(self.costs, self.models, strict=True)
+        ]
+        errors = means - [share @ (probability * cost).sum(axis=1) for cost in modelled]
+        prices = find_prices(logits, modelled, self.limits - errors, self.counts)
+        coef, intercept = policy.coef.copy(), policy.intercept.copy()
+        constant = np.flatnonzero(find_constant_features(X, self.log.feature_range))[-1:]
+        for price, cost, model in zip(prices, self.costs, self.models, strict=True):
+            change = cost if model is None else model.intercept_
+            if model is not None:
+                coef[: len(model.coef_)] -= price * model.coef_
+            if constant.size:  # files of policies have no intercepts
+                coef[constant] -= price * change / X[:1, constant].sum()
+            else:
+                intercept -= price * change
+        return SoftmaxPolicy(coef, intercept, policy.features).with_exploration(policy.explore)
+
+
+def sample_contexts(log: BanditLog) -> BanditLog:
+    """Return a log without rows of count 0, and with at most ``MOST_CONTEXTS`` evenly spaced contexts."""
+    log = log.without_empty_rows()
+    if log.n_contexts <= MOST_CONTEXTS:
+        return log
+    is_used = np.arange(log.n_contexts) % -(-log.n_contexts // MOST_CONTEXTS) == 0
+    return log.recount(log.count * is_used[log.context])
+
+
+def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT, explore: float = 0.0) -> SoftmaxPolicy:
+    """Return the policy of the best tree of a depth within the limits of a log's mapping, without uniform actions.
+
+    With depth 0, the policy takes the best single action. To meet a limit, leaves may draw their actions.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log with one of K actions in each row. Trees split the columns of its table.
+    depth : int ≥ 0
+    support : float
+        τ of the support rule.
+    explore : float
+        Share of uniform actions that will join the policy.
+
+    Raises
+    ------
+    InputError
+        If the actions are not one of K.
+    """
+    from drcrm.policies.trees.encoded_columns import apply_encoded_tree, fit_encoded_tree, readable_columns
+    from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow
+
+    log.actions.require_classes("a policy tree")
+    log = sample_contexts(log)
+    scores = doubly_robust_scores(log, support=support)
+    counts = np.bincount(log.context, log.count, log.n_contexts)
+    columns, limits = readable_columns(log), TrainingLimits.of(log, explore, support)
+    if limits is None:
+        return tree_policy(fit_encoded_tree(columns, log.X, scores, counts, depth), log.X)
+
+    def search(scores: np.ndarray) -> tuple[Any, np.ndarray]:
+        tree = fit_encoded_tree(columns, log.X, counts[:, None] * scores, counts, depth)
+        return tree, apply_encoded_tree(tree, log.X)
+
+    best = best_mixed_tree(Problem(scores / counts[:, None], limits.costs, limits.limits, counts), search)
+    return tree_policy(best.as_tree(), log.X)
+
+
+def _price_limit(limit: ActionLimit, log: BanditLog, explore: float) -> tuple[np.ndarray, float, None]:
+    """Return the prices of the actions, and the narrower limit without exploration."""
+    prices = action_prices(limit, log)
+    low, high = prices.min(), prices.max()
+    slack = _slack(np.sqrt(max(limit.at_most - low, 0.0) * max(high - limit.at_most, 0.0)), log)
+    target = (limit.at_most - slack - explore * prices.mean()) / max(1 - explore, 1e-9)
+    return prices, max(target, low), None
+
+
+def _guardrail_limits(
+    log: BanditLog, explore: float, support: float, counts: np.ndarray
+) -> list[tuple[np.ndarray, float, CostModel]]:
+    """Return the doubly robust costs, the limit on their mean, and a model of the outcome of each guardrail."""
+    parts, outcomes = [], np.asarray(log.column("guardrails"))
+    for place, guardrail in enumerate(log.description.mapping.guardrails):
+        outcome = log.with_cost(np.array(outcomes[:, place]))
+        mean = float(log.count @ outcome.cost / log.size)
+        try:
+            margin = guardrail.margin_of(mean)
+        except InputError:
+            continue  # the test explains why such a guardrail cannot hold
+        costs = -doubly_robust_scores(outcome, support=support) / counts[:, None]
+        share = counts / counts.sum()
+        spread = np.sqrt((share @ (costs - share @ costs) ** 2).mean())
+        target = mean + max(margin - _slack(spread, log), min(margin, 0.0))
+        target = (target - explore * float(share @ costs.mean(axis=1))) / max(1 - explore, 1e-9)
+        parts.append((costs, target, CostModel().fit(outcome)))
+    return parts
+
+
+def _slack(deviation: float, log: BanditLog) -> float:
+    n = int(log.unit_numbers.max()) + 1
+    errors = ndtri(CONFIDENCE) / np.sqrt(TESTED * n) + ndtri(POWER) * np.sqrt((1 + 1 / TESTED) / n)
+    return float(deviation * errors)

@@ -1,0 +1,217 @@
+"""Limits on shares and mean prices of actions: learned policies, verdicts, and mappings that are wrong."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from drcrm import certify, learn
+from drcrm.errors import InputError
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, Bounds, decide
+from drcrm.mapping.entries import ActionLimit
+from drcrm.mapping.log_mapping import as_mapping
+from drcrm.selection.limits.judged_limits import LimitedLog
+from drcrm.selection.limits.training_limits import TrainingLimits, learn_tree_policy
+
+PRICES = {"none": 0, "mail": 0.1, "call": 2}
+MAPPING = {
+    "action": "item",
+    "propensity": "p",
+    "reward": "bought",
+    "features": {"numeric": ["age"], "categorical": ["city"]},
+    "explore": 0.05,
+}
+
+
+def log_of(n: int, seed: int = 0) -> pd.DataFrame:
+    """Return a log of uniform actions: a call gains .6 for people above 40 years and else .2, and annoys a third."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(18, 70, n), "city": rng.choice(["Bern", "Genf", "Basel"], n)})
+    frame["item"], frame["p"] = rng.choice([*PRICES], n), 1 / 3
+    gain = np.select([frame.item == "call", frame.item == "mail"], [0.2 + 0.4 * (frame.age > 40), 0.1], 0)
+    frame["annoyed"] = 1 * (rng.random(n) < 0.33 * (frame.item == "call"))
+    return frame.assign(bought=1 * (rng.random(n) < 0.2 + gain), price=frame.item.map(PRICES))
+
+
+@cache
+def learned(validation: str = "holdout"):
+    """Return the answer for a log of 4000 rows and the limit of 30 % calls."""
+    mapping = MAPPING | {"limits": {"call": "30 %"}}
+    return learn(log_of(4000), mapping, readable=True, validation=validation)
+
+
+def test_a_limit_holds_with_its_number_and_bound(tmp_path):
+    answer = learned()
+    [limit] = answer.as_dict()["limits"]
+    assert answer.is_better
+    assert limit["status"] == "holds"
+    assert limit["value"] < limit["bound"] <= limit["at_most"] == 0.3
+    assert "The share of call, which must be at most 30 %, is " in " ".join(str(answer).split())
+    answer.report(tmp_path / "report.html")
+    assert "1 of 1 limit holds" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    answer.save(tmp_path / "policy.npz")
+    later = log_of(3000, seed=1)
+    [limit] = certify(tmp_path / "policy.npz", later).as_dict()["limits"]
+    policy = answer.policy
+    share = policy.policy.marginals(policy.encoding.contexts(later))[:, policy.encoding.names.index("call")]
+    np.testing.assert_allclose(limit["value"], share.mean(), rtol=1e-12)
+    error, skewness = share.std(ddof=1) / np.sqrt(3000), stats.skew(share) / np.sqrt(3000)
+    factor = stats.t.ppf(0.95, 2999) + max(skewness, 0) * (2 * stats.norm.ppf(0.95) ** 2 + 1) / 6
+    np.testing.assert_allclose(limit["bound"], share.mean() + factor * error, rtol=1e-5)
+
+
+def test_a_limit_in_blocks():
+    answer = learned("blocks")
+    [limit] = answer.as_dict()["limits"]
+    assert (answer.is_better, limit["status"]) == (True, "holds")
+    assert 0.15 < limit["value"] < limit["bound"] < 0.3
+
+
+def test_a_policy_beyond_a_limit_is_not_better(tmp_path):
+    learn(log_of(3000), MAPPING | {"algorithm": "policy_tree"}, output=tmp_path / "policy.npz")
+    later = log_of(3000, seed=1)
+    assert certify(tmp_path / "policy.npz", later, MAPPING).is_better
+    answer = certify(tmp_path / "policy.npz", later, MAPPING | {"limits": {"call": 0.3}})
+    assert (answer.verdict.name, answer.verdict.shown) == (NOT_SHOWN, BETTER)
+    assert answer.verdict.violated == ["limit on the share of call"]
+    text = " ".join(str(answer).split())
+    assert "But the share of call, which must be at most 30 %, is exceeded: it is " in text
+    watched = certify(tmp_path / "policy.npz", later, MAPPING | {"limits": {"call": 0.3}}, anytime=True)
+    assert watched.as_dict()["limits"][0]["status"] == "violated"
+    assert watched.as_dict()["limits"][0]["lower_bound"] < answer.as_dict()["limits"][0]["lower_bound"]
+
+
+def test_decide_needs_every_limit():
+    status = iter(["holds", "not shown", "violated"])
+    for expected in (BETTER, NOT_SHOWN, NOT_SHOWN):
+        limit = SimpleNamespace(status=next(status), limit=ActionLimit(0.3, action="call"))
+        assert decide([], Bounds(-2.0, -1.0, limits=[limit])).name == expected
+
+
+def encoded(frame: pd.DataFrame, mapping: dict):
+    """Return the encoded log of all rows of a frame."""
+    from drcrm.logs.decisions.opened_log import open_log
+    from drcrm.logs.read_log import written_log
+
+    with written_log(frame) as source:
+        return open_log(source, as_mapping(mapping), lambda text: None, None).evaluated
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_shares_meet_the_narrower_limits_exactly_on_training_rows(depth):
+    budget = {"prices": PRICES, "at_most": 0.6}
+    log = encoded(log_of(3000), MAPPING | {"limits": {"mail": 0.5}, "budget": budget})
+    limits = TrainingLimits.of(log, 0.05)
+    [mail, price] = limits.limits
+    assert mail < 0.5
+    assert price < 0.6
+    probability = learn_tree_policy(log, depth, explore=0.05).marginals_on(log.X, log.actions)
+    means = np.array([(probability @ prices).mean() for prices in limits.costs])
+    assert (means <= limits.limits + 1e-6).all()
+    np.testing.assert_allclose(means.max() if depth == 0 else means[1], price, atol=1e-6)
+
+
+def test_the_column_of_a_budget_gives_the_prices_of_a_table():
+    frame = log_of(1500)
+    by_column = encoded(frame, MAPPING | {"budget": {"column": "price", "at_most": 0.5}})
+    table = encoded(frame, MAPPING | {"budget": {"prices": PRICES, "at_most": 0.5}})
+    for log in (by_column, table):
+        [prices] = LimitedLog.of(log).prices
+        np.testing.assert_allclose(prices, [PRICES[name] for name in log.encoding.names], rtol=1e-12)
+
+
+def test_a_linear_policy_and_learned_scores_keep_a_limit():
+    entries = ["kl_dro_dr", "kl_dro_dr_scores"]
+    answer = learn(log_of(1500), MAPPING | {"limits": {"call": 0.4}, "algorithm": entries})
+    best = answer.policy if answer.is_better else answer.candidate
+    assert answer.as_dict()["limits"][0]["value"] < 0.4
+    x = best.encoding.contexts(log_of(4000, seed=3))
+    assert best.policy.marginals(x)[:, best.encoding.names.index("call")].mean() < 0.4
+
+
+def test_a_tree_is_learned_within_a_guardrail():
+    frame = log_of(8000)
+    rail = {"guardrails": {"annoyed": {"cost": "annoyed", "at_most": 0.0}}}
+    mapping = MAPPING | {"algorithm": "policy_tree", "explore": 0.0}
+    changes = []
+    for extra in ({}, rail):
+        log = encoded(frame, mapping | extra)
+        policy = learn_tree_policy(log, 2)
+        calls = policy.marginals_on(log.X, log.actions)[:, log.encoding.names.index("call")]
+        changes.append(0.33 * (calls.mean() - 1 / 3))
+    assert changes[0] > 0.1
+    assert -0.05 < changes[1] < 0.02  # the margin is 0, and the noise is below 0.01
+
+
+def test_a_linear_policy_is_learned_within_a_guardrail():
+    rail = {"guardrails": {"annoyed": {"cost": "annoyed", "at_most": 0.0}}}
+    log = encoded(log_of(8000), MAPPING | rail | {"explore": 0.0})
+    from drcrm.policies.exponential import SoftmaxPolicy
+
+    coef = np.random.default_rng(0).normal(size=(log.X.shape[1], 3))
+    coef[:, log.encoding.names.index("call")] += 2
+    policy = SoftmaxPolicy(coef)
+    calls = [
+        tried.marginals_on(log.X, log.actions)[:, log.encoding.names.index("call")].mean()
+        for tried in (policy, TrainingLimits.of(log, 0.0).adjust(policy))
+    ]
+    assert calls[0] > 0.4
+    np.testing.assert_allclose(calls[1], 1 / 3, atol=0.05)
+
+
+def test_groups_widen_the_bound_of_a_limit():
+    log = encoded(log_of(500), MAPPING | {"limits": {"call": 0.5}})
+    copies = log.take(np.tile(np.arange(500), 3))
+    probability = np.random.default_rng(0).dirichlet(np.ones(3), 500)[log.context]
+    settings, bounds = ComparisonSettings(), []
+    for rows, mean in (
+        (log, probability),
+        (copies.with_groups(np.tile(np.arange(500), 3)), np.tile(probability, (3, 1))),
+        (copies, np.tile(probability, (3, 1))),
+    ):
+        mean = mean if rows.n_contexts == len(mean) else probability[: rows.n_contexts]
+        bounds.append(LimitedLog.of(rows).judge(mean, settings)[0].bound)
+    np.testing.assert_allclose(bounds[1], bounds[0], rtol=1e-2)
+    assert bounds[2] < bounds[1]
+
+
+@pytest.mark.parametrize(
+    ("extra", "fault"),
+    [
+        ({"limits": {"fax": 0.2}}, "limits has the action 'fax', expected actions of the log: call, mail, none"),
+        ({"limits": {"call": 0}}, "limits.call is 0, expected a share above 0 and at most 1"),
+        ({"limits": {"call": "120 %"}}, "limits.call is '120 %', expected a share above 0 and at most 1"),
+        ({"limits": {"call": 0.01}}, "no policy can keep the share of call at 0.01: .* it is at least 0.0166667"),
+        ({"limits": {"call": 0.3, "mail": 0.3, "none": 0.3}}, "no policy can keep"),
+        ({"budget": {"prices": {"call": 1}, "at_most": 0.3}}, "budget.prices lacks the action 'mail'"),
+        ({"budget": {"prices": PRICES | {"fax": 1}, "at_most": 0.3}}, "budget.prices has the action 'fax'"),
+        ({"budget": {"prices": PRICES, "at_most": -1}}, "no policy can keep the budget at -1"),
+        ({"budget": {"at_most": 0.3}}, "budget must be {column: COLUMN, at_most: …} or"),
+        ({"budget": {"column": "price"}}, "budget is {'column': 'price'}, expected {prices"),
+        ({"budget": {"column": "fee", "at_most": 1}}, "fee"),
+        ({"budget": {"column": "age", "at_most": 1}}, "'age' is a numeric feature and the price of budget"),
+        ({"action": None, "labels": ["a", "b"], "limits": {"a": 0.3}}, "limits and budget need one of K actions"),
+        ({"action": None, "list": "a", "chosen": "b", "limits": {"a": 0.3}}, "limits and budget need one of K actions"),
+    ],
+)
+def test_errors(extra, fault):
+    with pytest.raises(InputError, match=fault):
+        learn(log_of(300), MAPPING | extra, readable=True)
+
+
+def test_a_missing_price_is_refused():
+    frame = log_of(300)
+    frame.loc[7, "price"] = np.nan
+    with pytest.raises(InputError, match=r"budget\.column 'price'"):
+        learn(frame, MAPPING | {"budget": {"column": "price", "at_most": 0.5}}, readable=True)
+
+
+def test_a_mapping_keeps_its_limits():
+    content = {"limits": {"call": "20 %", "mail": 0.5}, "budget": {"prices": {"call": 2, "mail": 0}, "at_most": 0.4}}
+    mapping = as_mapping(MAPPING | content)
+    assert mapping.as_dict()["limits"] == {"call": 0.2, "mail": 0.5}
+    assert as_mapping(mapping.as_dict()) == mapping
