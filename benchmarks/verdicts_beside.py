@@ -134,7 +134,7 @@ def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitate
     verdicts = {}
     for name, mean in means.items():
         diagnosis = diagnose(log, mean)
-        comparison = compare_with_logging(mean, log, groups=diagnosis.units)
+        comparison = compare_with_logging(mean, log.with_groups(diagnosis.units))
         verdicts[name] = {
             "verdict": decide(diagnosis.diagnostics, Bounds.of(comparison)).name,
             "gain": float(-comparison.difference),

@@ -72,9 +72,8 @@ class Evaluation:
         """Return click rates of a policy, their effective sample sizes, and the verdict."""
         log = self.part.evaluated
         diagnosis = diagnose(log, policy, self.checks, cost_model=model)
-        comparison = compare_with_logging(
-            policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
-        )
+        settings = ComparisonSettings(choices=self.choices)
+        comparison = compare_with_logging(policy, log.with_groups(diagnosis.units), settings, cost_model=model)
         estimates = estimate_values(comparison.evaluation)
         more = comparison.difference
         return {

@@ -130,7 +130,7 @@ def reach_verdicts(world: World, kind: str, truth: dict[str, float], seed: int) 
     checks, rows = check_log(log), []
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, checks, cost_model=model)
-        comparison = compare_with_logging(policy, log, cost_model=model, groups=diagnosis.units)
+        comparison = compare_with_logging(policy, log.with_groups(diagnosis.units), cost_model=model)
         verdict, difference = decide(diagnosis.diagnostics, Bounds.of(comparison)).name, comparison.difference
         raised = [check.key for check in diagnosis.diagnostics if check.level != "good"]
         blamed = {check.key for check in diagnosis.failed} & {*AUDIT} | {*raised} & {*CAUTIONS}

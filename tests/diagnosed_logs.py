@@ -80,5 +80,5 @@ def reach_verdict(comparison, diagnosis, **names) -> Statement:
 def judge(policy, log: BanditLog = LOG):
     """Return verdict, diagnosis and comparison of a policy on a log."""
     diagnosis = diagnose(log, policy, cost_model=MODEL)
-    comparison = compare_with_logging(policy, log, cost_model=MODEL, groups=diagnosis.units)
+    comparison = compare_with_logging(policy, log.with_groups(diagnosis.units), cost_model=MODEL)
     return reach_verdict(comparison, diagnosis), diagnosis, comparison

@@ -35,17 +35,15 @@ def draw(kind: str, seed: int = 0, n: int = 3000) -> tuple[BanditLog, np.ndarray
 @pytest.mark.parametrize("with_baseline", [False, True])
 def test_the_bound_crosses_0_just_beyond_the_breakeven(with_baseline):
     log, policy = draw("risky")
-    groups = np.arange(len(log.cost)) // 2
+    log = log.with_groups(np.arange(len(log.cost)) // 2 if with_baseline else None)
     reference = Reference(policy=np.full_like(policy, 1 / 3)) if with_baseline else Reference()
-    options = {"groups": groups} if with_baseline else {}
-    breakeven = find_breakeven_shift(compare_with_logging(policy, log, replace(SNIPS, reference=reference), **options))
+    breakeven = find_breakeven_shift(compare_with_logging(policy, log, replace(SNIPS, reference=reference)))
     assert breakeven is not None
     assert 0 < breakeven < 1
 
     def bound(radius: float) -> float:
-        return compare_with_logging(
-            policy, log, replace(SNIPS, reference=replace(reference, radius=radius)), **options
-        ).certificate.bound
+        settings = replace(SNIPS, reference=replace(reference, radius=radius))
+        return compare_with_logging(policy, log, settings).certificate.bound
 
     assert bound(breakeven) < 0 <= bound(breakeven * (1 + 1 / 32))
 

@@ -78,7 +78,7 @@ def test_a_large_constant_in_the_costs_does_not_hide_a_difference():
 def test_few_groups_are_named_if_there_is_no_certificate(n_groups):
     groups = np.arange(len(LOG.Y)) % n_groups
     diagnosis = replace(diagnose(LOG, BEST, cost_model=MODEL), diagnostics=[])
-    comparison = compare_with_logging(BEST, LOG, cost_model=MODEL, groups=groups)
+    comparison = compare_with_logging(BEST, LOG.with_groups(groups), cost_model=MODEL)
     verdict = reach_verdict(replace(comparison, certificate=None), diagnosis)
     assert verdict.verdict == "the log cannot say"
     assert f"The rows that judge it have {n_groups} independent groups, and bounds need about 30." in verdict.sentence

@@ -313,7 +313,7 @@ def _read_checked_log(
             tell("estimating propensities")
             log = estimate_propensities(log)
         tell("encoding")
-        checks = check_repeated_rows(log, path, log.column("groups"))
+        checks = check_repeated_rows(log, path)
     rows: Any = log.rows
     return log.replace(rows=rows.assign(groups=checks.groups)), checks
 

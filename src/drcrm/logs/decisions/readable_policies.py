@@ -37,7 +37,7 @@ def compare_with_single_action(judgement: Judgement, policies: Sequence[Evaluate
     trees = [tree_of(policy.policy) for policy in (best, *policies)]
     single = next((tree for tree in trees if tree is not None and not tree.root.children), None)
     if single is None:
-        action = int(doubly_robust_scores(train.without_empty_rows()).sum(axis=0).argmax())
+        action = int(doubly_robust_scores(train).sum(axis=0).argmax())
         single = ActionTree(Node(action, 1.0), [], log.actions.shape[0])
     entry: dict[str, object] = {"action": single.root.describe(log.encoding.names)}
     if trees[0] is not None and not trees[0].root.children:

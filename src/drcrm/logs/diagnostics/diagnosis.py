@@ -182,7 +182,7 @@ def check_rows(log: BanditLog) -> tuple[tuple[Check, ...], np.ndarray | None]:
         Ids of independent units: the groups, or the distinct rows if there are no groups and the log has copies.
     """
     table = Table(log.X.shape[0], {MATRIX: log.X})
-    checks = check_repeated_rows(log.replace(X=table, rows=None, description=None), groups=log.column("groups"))
+    checks = check_repeated_rows(log.replace(X=table, rows=None, description=None).with_groups(log.column("groups")))
     return checks.diagnostics, checks.groups
 
 

@@ -201,12 +201,7 @@ def estimate_values(
 
 
 def compare_with_logging(
-    policy: Any,
-    log: BanditLog,
-    settings: ComparisonSettings | None = None,
-    *,
-    cost_model: Any = None,
-    groups: np.ndarray | None = None,
+    policy: Any, log: BanditLog, settings: ComparisonSettings | None = None, *, cost_model: Any = None
 ) -> Comparison:
     """Compare a policy with the reference of the settings on rows that trained neither the policy nor the cost model.
 
@@ -217,11 +212,9 @@ def compare_with_logging(
     settings : ComparisonSettings, optional
     cost_model : optional
         See :func:`drcrm.evaluation.policy_certificate`.
-    groups : array (n,), optional
-        Ids of independent groups of rows.
     """
     settings = settings or ComparisonSettings()
-    return compare(settings.reference.evaluation(policy, log, cost_model=cost_model, groups=groups), settings)
+    return compare(settings.reference.evaluation(policy, log, cost_model=cost_model), settings)
 
 
 def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool = True) -> Comparison:

@@ -66,13 +66,12 @@ class RowChecks:
     diagnostics: tuple[Check, ...]
 
 
-def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.ndarray | None = None) -> RowChecks:
+def check_repeated_rows(log: BanditLog, path: Source | None = None) -> RowChecks:
     """Check the rows of a log whose X is a table of features, and whose propensities were logged or estimated.
 
-    ``groups`` are those of the mapping. Columns of the file ``path`` that the mapping does not name may be identifiers
-    of users.
+    Columns of the file ``path`` that the mapping does not name may be identifiers of users.
     """
-    hashes, has_groups = hash_log(log), groups is not None
+    hashes, groups = hash_log(log), log.column("groups")
     copies_check, copies = check_copies(hashes, log.propensity)
     copies = as_mapped(copies, log.cost)
     if groups is None:
@@ -82,7 +81,7 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
         groups = as_mapped(join_units(groups, copies), log.cost)
     imitated = log.imitated_propensities
     checks = [copies_check, check_independence(hashes.features, hashes.actions, log.propensity, groups, imitated)]
-    if not has_groups:
+    if log.column("groups") is None:
         first = log.take(slice(0, FIRST_ROWS))
         checks.append(check_repeated_contexts(hashes.features[:FIRST_ROWS], _unmapped_columns(first, path)))
     return RowChecks(hashes, log.propensity, groups, tuple(filter(None, checks)))
