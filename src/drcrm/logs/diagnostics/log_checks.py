@@ -49,9 +49,17 @@ class Parts(NamedTuple):
 
     def check(self, key: str, name: str, threshold: str, sentence: str, fails: bool = False) -> Check:
         """Return the check of the difference."""
-        level = worst_level(self.is_shifted and fails, self.is_shifted)
-        text = name, float(self.last - self.first), threshold, sentence, "Welch 1947"
-        return Check(key, level, Consequence.UNUSABLE if fails else Consequence.NONE, *text, *self.ends)
+        return Check(
+            key,
+            worst_level(self.is_shifted and fails, self.is_shifted),
+            Consequence.UNUSABLE if fails else Consequence.NONE,
+            name,
+            float(self.last - self.first),
+            threshold,
+            sentence,
+            "Welch 1947",
+            *self.ends,
+        )
 
 
 def check_exploration(log: BanditLog) -> Check:
@@ -72,9 +80,16 @@ def check_exploration(log: BanditLog) -> Check:
     sentence = f"{percent(share, 1)} of the rows have {which}"
     if level != "good":
         sentence += ". The logging policy is near-deterministic, so the log says nothing about other actions"
-    threshold = f"at most half of the rows; fails at {failure}"
-    text = "exploration", share, threshold, sentence, "this project"
-    return Check("exploration", level, Consequence.DETERMINISTIC, *text)
+    return Check(
+        "exploration",
+        level,
+        Consequence.DETERMINISTIC,
+        "exploration",
+        share,
+        f"at most half of the rows; fails at {failure}",
+        sentence,
+        "this project",
+    )
 
 
 def check_cost_drift(log: BanditLog) -> Check | None:
@@ -114,10 +129,10 @@ def check_cost_drift(log: BanditLog) -> Check | None:
     return parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence)
 
 
-def _residual(log: BanditLog) -> np.ndarray:
-    """Return the costs minus those that a cost model of other rows predicts, (n,)."""
+def _residual(log: BanditLog, cost_model: Any = None) -> np.ndarray:
+    """Return the costs minus those that a cost model of other rows predicts, (n,); by default it is cross-fitted."""
     with warnings.catch_warnings(action="ignore"):
-        model = cross_fit(log, folds=2)
+        model = cross_fit(log, folds=2) if cost_model is None else cost_model
     return log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
 
 
@@ -242,8 +257,16 @@ def check_action_names(log: BanditLog) -> Check | None:
         f"the actions {str(pairs[0][0])!r} and {str(pairs[0][1])!r} have names that may mean the same action; if they "
         "are one action, write its name in one way in all files"
     )
-    text = "names of actions", float(len(pairs)), "no similar names", sentence, "names equal as numbers or texts"
-    return Check("action_names", "caution", Consequence.NONE, *text)
+    return Check(
+        "action_names",
+        "caution",
+        Consequence.NONE,
+        "names of actions",
+        float(len(pairs)),
+        "no similar names",
+        sentence,
+        "names equal as numbers or texts",
+    )
 
 
 def _plain(name: object) -> str:
@@ -264,19 +287,23 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Check | None:
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
     if not total > rounding or (cost_model is None and log.n_contexts < MIN_ROWS):
         return None
-    with warnings.catch_warnings(action="ignore"):
-        model = cross_fit(log, folds=2) if cost_model is None else cost_model
-    residual = log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
-    r_squared = float(1 - log.count @ residual**2 / total)
+    r_squared = float(1 - log.count @ _residual(log, cost_model) ** 2 / total)
     is_worse = r_squared < MIN_R2
     sentence = (
         f"a cost model explains {percent(r_squared, 1)} of the variance of costs on rows that it was not fitted to"
     )
     if is_worse:
         sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
-    threshold, level = f"at least {format_number(MIN_R2)}, about 0 for noise", worst_level(False, is_worse)
-    text = "R² of the cost model", r_squared, threshold, sentence, "out of fold"
-    return Check("cost_model", level, Consequence.NONE, *text)
+    return Check(
+        "cost_model",
+        worst_level(False, is_worse),
+        Consequence.NONE,
+        "R² of the cost model",
+        r_squared,
+        f"at least {format_number(MIN_R2)}, about 0 for noise",
+        sentence,
+        "out of fold",
+    )
 
 
 def check_missing(log: BanditLog) -> Check | None:

@@ -182,9 +182,16 @@ def _check_skewness(weights: PolicyWeights) -> Check | None:
             if costs >= rewards
             else ". Rare, large rewards dominate it, so its interval covers the true value less often than stated"
         )
-    threshold, level = f"at most {LARGEST_SKEWNESS:g}", worst_level(False, is_skewed)
-    name = "skewness of the estimate"
-    return Check("skewness", level, Consequence.NONE, name, skewness, threshold, sentence, "Hall 1992")
+    return Check(
+        "skewness",
+        worst_level(False, is_skewed),
+        Consequence.NONE,
+        "skewness of the estimate",
+        skewness,
+        f"at most {LARGEST_SKEWNESS:g}",
+        sentence,
+        "Hall 1992",
+    )
 
 
 def _check_mean(weights: PolicyWeights, unsupported: float | None) -> Check:
@@ -204,9 +211,18 @@ def _check_mean(weights: PolicyWeights, unsupported: float | None) -> Check:
     if fails or is_off:
         low = ". The log lacks actions of the policy, or propensities are too large"
         sentence += low if mean < 1 else ". Propensities are too small, or depend on information that is not logged"
-    level, threshold = worst_level(fails, is_off), "its 99 % interval contains 1"
-    text = "mean weight", mean, threshold, sentence, "E π/p = 1"
-    return Check("mean_weight", level, Consequence.MISSING_ACTIONS, *text, interval.low, interval.high)
+    return Check(
+        "mean_weight",
+        worst_level(fails, is_off),
+        Consequence.MISSING_ACTIONS,
+        "mean weight",
+        mean,
+        "its 99 % interval contains 1",
+        sentence,
+        "E π/p = 1",
+        interval.low,
+        interval.high,
+    )
 
 
 def _check_support(weights: PolicyWeights) -> Check | None:
@@ -238,9 +254,16 @@ def _check_clipping(log: BanditLog, weight: np.ndarray) -> Check:
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
     sentence = f"clipping weights at {format_number(clip)} changes the estimate by {format_number(change)}"
     sentence += f", {format_number(ratio)} standard errors" if error > 0 else ""
-    level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"
-    name = "sensitivity to the clip"
-    return Check("clip", level, Consequence.NONE, name, ratio, threshold, sentence, "Ionides 2008")
+    return Check(
+        "clip",
+        worst_level(False, ratio > MAX_CLIP_EFFECT),
+        Consequence.NONE,
+        "sensitivity to the clip",
+        ratio,
+        f"at most {MAX_CLIP_EFFECT} standard errors",
+        sentence,
+        "Ionides 2008",
+    )
 
 
 def weight_tables(weights: PolicyWeights) -> dict[str, object]:

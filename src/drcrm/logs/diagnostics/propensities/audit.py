@@ -167,8 +167,8 @@ def _model_of_rows(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
 
 def _untested(reason: str) -> Check:
     sentence = f"the propensities could not be tested: {reason}"
-    text = "propensity audit", None, "logged propensities", sentence, SOURCE
-    return Check("audit", "caution", Consequence.UNTESTED, *text)
+    expected = "logged propensities"
+    return Check("audit", "caution", Consequence.UNTESTED, "propensity audit", None, expected, sentence, SOURCE)
 
 
 def required_rows(log: BanditLog) -> int:
@@ -264,10 +264,18 @@ def _check_means(log: BanditLog, modelled: np.ndarray, shares: list[TestedMean])
         factor = format_number(max(mean, 1 / max(mean, 1e-99)), digits=2)
         sentence += f". They are {direction} by a factor of about {factor}" if mean > TINY else ". It never occurs"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
-    threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
-    text = "propensity audit, mean ratio", mean, threshold, sentence, SOURCE
-    ends = mean - 1.96 * error, mean + 1.96 * error
-    return Check("audit_mean_ratio", level, Consequence.WRONG_PROPENSITIES, *text, *ends)
+    return Check(
+        "audit_mean_ratio",
+        level,
+        Consequence.WRONG_PROPENSITIES,
+        "propensity audit, mean ratio",
+        mean,
+        f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}",
+        sentence,
+        SOURCE,
+        low=mean - 1.96 * error,
+        high=mean + 1.96 * error,
+    )
 
 
 def _action_shares(log: BanditLog) -> list[TestedMean]:

@@ -36,7 +36,7 @@ from drcrm.logs.estimated_propensities import (
     power_of,
 )
 
-NAME, BALANCE = "overlap of estimated propensities", "balance of estimated propensities"
+NAME = "overlap of estimated propensities"
 UNBALANCED = 3  # standard errors
 DRAWS = 4  # actions drawn from q for each logged action
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 4, "min_samples_leaf": 100, "early_stopping": False}
@@ -115,8 +115,16 @@ def check_balance(log: BanditLog, weight: np.ndarray) -> Check | None:
     )
     if fails := abs(ratio) > UNBALANCED:
         sentence += ". The propensity model misses how the logging policy depends on the context"
-    threshold, level = f"from {format_number(-UNBALANCED)} to {UNBALANCED} standard errors", worst_level(fails, False)
-    return Check("balance", level, Consequence.UNBALANCED, BALANCE, ratio, threshold, sentence, "Hansen 2008")
+    return Check(
+        "balance",
+        worst_level(fails, False),
+        Consequence.UNBALANCED,
+        "balance of estimated propensities",
+        ratio,
+        f"from {format_number(-UNBALANCED)} to {UNBALANCED} standard errors",
+        sentence,
+        "Hansen 2008",
+    )
 
 
 def check_estimates(

@@ -69,9 +69,16 @@ class PolicyChange:
             "A policy is compared with the last one, on its rows. To compare on all rows, pass the file of the policy "
             "that runs now: --baseline FILE"
         )
-        threshold = f"at most {percent(LEAST_CHANGE)}"
-        text = NAME, self.change, threshold, sentence, "this project"
-        return Check("policy_change", "caution", Consequence.NONE, *text)
+        return Check(
+            "policy_change",
+            "caution",
+            Consequence.NONE,
+            NAME,
+            self.change,
+            f"at most {percent(LEAST_CHANGE)}",
+            sentence,
+            "this project",
+        )
 
 
 def find_policy_change(log: BanditLog) -> PolicyChange | None:

@@ -52,9 +52,16 @@ def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Check, np.n
     sentence = f"{repeats} of {n} rows, {percent(repeats / n, 1)}, repeat {repeated}"
     sentence += f". {reason}, so intervals count each distinct row once" if has_copies else ""
     sentence += ". If ids are of users, set `group:` instead of `id:`" if has_copies and has_ids else ""
-    level, threshold = worst_level(False, has_copies), "no more than by chance"
-    text = "duplicated rows", repeats / n, threshold, sentence, "this project"
-    check = Check("duplicated_rows", level, Consequence.NONE, *text)
+    check = Check(
+        "duplicated_rows",
+        worst_level(False, has_copies),
+        Consequence.NONE,
+        "duplicated rows",
+        repeats / n,
+        "no more than by chance",
+        sentence,
+        "this project",
+    )
     return check, row if has_copies else None
 
 
@@ -116,6 +123,13 @@ def check_independence(
             f"propensities allow, in {len(first)} pairs. If the rows depend on each other, set `group:` to the column "
             "of user ids; otherwise the propensities are too small"
         )
-    level = worst_level(is_dependent and not imitated, is_dependent)
-    text = NAME, ratio, "no more agreement than by chance", sentence, "Ville 1939"
-    return Check("independence", level, Consequence.DEPENDENT_ROWS, *text)
+    return Check(
+        "independence",
+        worst_level(is_dependent and not imitated, is_dependent),
+        Consequence.DEPENDENT_ROWS,
+        NAME,
+        ratio,
+        "no more agreement than by chance",
+        sentence,
+        "Ville 1939",
+    )

@@ -35,7 +35,6 @@ from drcrm.logs.rows.row_hashes import (
     round_numbers,
 )
 
-LEARNED = "rows learned from"
 IDENTIFY = (
     "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row. "
     "Then learn the policy again."
@@ -114,10 +113,16 @@ def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarr
                 f"the rows have only {n_contexts} contexts, which `{name}` identifies. If its values are users, the "
                 f"verdict holds only for these users; for others, add `group: {name}`"
             )
-            threshold = f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context"
-            value = len(context) / n_contexts
-            text = "repeated contexts", value, threshold, sentence, "this project"
-            return Check("repeated_contexts", "caution", Consequence.NONE, *text)
+            return Check(
+                "repeated_contexts",
+                "caution",
+                Consequence.NONE,
+                "repeated contexts",
+                len(context) / n_contexts,
+                f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context",
+                sentence,
+                "this project",
+            )
     return None
 
 
@@ -138,9 +143,7 @@ def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Check:
             " with rows that the policy was learned from, but new rows may be, too, so drcrm cannot tell whether "
             "they trained the policy. If they did, the results are too good; set `id:` or `time:` to rule this out"
         )
-    level = "fail" if recognised.undecided else "caution"
-    text = LEARNED, share, "at most 1 %", sentence, "this project"
-    return Check("learned_rows", level, Consequence.LEARNED_ROWS, *text)
+    return _learned_rows("fail" if recognised.undecided else "caution", share, "at most 1 %", sentence)
 
 
 def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Check, ...]:
@@ -151,8 +154,12 @@ def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Check,
         "many rows are equal in features and action, so later commands cannot tell the rows of this log from new rows. "
         "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row"
     )
-    text = LEARNED, 1.0, "rows differ", sentence, "this project"
-    return (Check("learned_rows", "caution", Consequence.LEARNED_ROWS, *text),)
+    return (_learned_rows("caution", 1.0, "rows differ", sentence),)
+
+
+def _learned_rows(level: str, share: float, threshold: str, sentence: str) -> Check:
+    name, source = "rows learned from", "this project"
+    return Check("learned_rows", level, Consequence.LEARNED_ROWS, name, share, threshold, sentence, source)
 
 
 def _unmapped_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
