@@ -48,9 +48,13 @@ def test_names_in_the_form_of_placeholders_stay():
         (
             {"time": ["at"]},
             {"at": HOURS},
-            "uses the hour of 'at'",
+            "uses the hour feature 'at'",
         ),
-        ({"categorical": ["user"]}, {"user": [f"u{number}" for number in range(N)]}, "hashes the categories of 'user'"),
+        (
+            {"categorical": ["user"]},
+            {"user": [f"u{number}" for number in range(N)]},
+            "the hashed feature 'user', and its categories are hashed",
+        ),
     ],
 )
 def test_features_that_sql_cannot_express_are_refused(features, columns, reason):

@@ -25,15 +25,24 @@ from drcrm.logs.serving.tree_export import (
 LARGEST_POWER = 700  # of e in the query; powers of this size are floats, and some databases refuse larger ones
 ZERO_ONE = 1e-9  # by which the variance of a column of 0 and 1 may differ from m (1 − m), for its mean m
 
+REFUSED = {  # types of features that SQL and Python without imports cannot compute
+    "hour": "other systems read times in other ways: write the hour to a column of its own, and learn from it",
+    "weekday": "other systems read times in other ways: write the weekday to a column of its own, and learn from it",
+    "hashed": "its categories are hashed, which SQL and Python without imports cannot compute",
+}
 BODY = """\
     explore, scores = $EXPLORE, $INTERCEPT
-    for name, (mean, scale, coef, missing) in $COLUMNS.items():
-        value = number(context[name])
-        terms = missing if value is None else [(value - mean) / scale * weight for weight in coef]
-        scores = [score + term for score, term in zip(scores, terms)]
-    for name, coefs in $CATEGORIES.items():
-        value = category(context[name])
-        terms = coefs.get("" if value is None else value, $ZEROS)
+    for feature in $FEATURES:
+        terms = [0.0] * len(names)
+        if feature["type"] == "category":
+            value = category(context[feature["name"]])
+            terms = feature["coef"].get("" if value is None else value, terms)
+        else:
+            value = number(context[feature["name"]])
+            if value is None:
+                terms = feature["missing"] or terms
+            else:
+                terms = [(value - feature["mean"]) / feature["scale"] * weight for weight in feature["coef"]]
         scores = [score + term for score, term in zip(scores, terms)]
     powers = [2.718281828459045 ** (score - max(scores)) for score in scores]
     shares = [explore / len(names) + (1 - explore) * power / sum(powers) for power in powers]
@@ -47,17 +56,11 @@ def export_plain(stored: StoredPolicy) -> dict[str, Any]:
     if content["kind"] != "single":
         raise InputError("only a policy of one of K actions can be exported as SQL or Python; use --format json")
     for feature in content["features"]:
-        name, kind = feature["name"], feature["type"]
-        if kind in ("hour", "weekday"):
-            raise InputError(
-                f"the policy uses the {kind} of {name!r}, and other systems read times in other ways: write it to a "
-                "column of its own, and learn from it; or use --format json"
+        if feature["type"] in REFUSED:
+            reason = (
+                f"the policy uses the {feature['type']} feature {feature['name']!r}, and {REFUSED[feature['type']]}"
             )
-        if kind == "hashed":
-            raise InputError(
-                f"the policy hashes the categories of {name!r}, which SQL and Python without imports cannot compute: "
-                "use --format json"
-            )
+            raise InputError(f"{reason}; or use --format json")
     encoding: Any = stored.encoding
     return content | {"booleans": boolean_texts(encoding)}
 
@@ -122,19 +125,5 @@ def _term(feature: dict[str, Any], place: int, content: dict[str, Any]) -> str:
 
 def to_python(content: dict[str, Any]) -> str:
     """Return the source of a function without imports that returns the probability of each action."""
-    zeros = [0.0] * len(content["names"])
-    numbers, categories = {}, {}
-    for feature in content["features"]:
-        if feature["type"] == "category":
-            categories[feature["name"]] = feature["coef"]
-        else:
-            missing = feature["missing"] or zeros
-            numbers[feature["name"]] = feature["mean"], feature["scale"], feature["coef"], missing
-    constants = {
-        "EXPLORE": content["explore"],
-        "INTERCEPT": content["intercept"],
-        "COLUMNS": numbers,
-        "CATEGORIES": categories,
-        "ZEROS": zeros,
-    }
-    return python_source(BODY, content, {text for values in categories.values() for text in values}, constants)
+    texts = {text for part in content["features"] if part["type"] == "category" for text in part["coef"]}
+    return python_source(BODY, content, texts)

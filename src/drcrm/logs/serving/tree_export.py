@@ -160,16 +160,17 @@ def to_python(content: dict[str, Any]) -> str:
     """Return the source of a function without imports that returns the probability of each action."""
     texts = {value for node in _splits(content["tree"]) for value in (*node.get("values", ()), *node.get("others", ()))}
     leaves = [probabilities_of(content, action) for action in range(len(content["names"]))]
-    head = python_source("    leaves = $LEAVES\n", content, texts, {"LEAVES": leaves})
+    head = python_source("    leaves = $LEAVES\n", content | {"leaves": leaves}, texts)
     return head + "\n".join(_branches(content["tree"], "    ")) + "\n"
 
 
-def python_source(body: str, content: dict[str, Any], texts: set[str], constants: dict[str, Any]) -> str:
-    """Return the function that reads numbers and categories, of which it has the ``texts``, with a body."""
+def python_source(body: str, content: dict[str, Any], texts: set[str]) -> str:
+    """Return the function that reads numbers and categories, of which it has the ``texts``, with a body.
+
+    In the body, $KEY is the value of a key of the content.
+    """
     numbers = [text for text in sorted(texts - {""}) if DECIMAL.fullmatch(text) or text == _whole(text)]
-    constants = constants | {
-        "NAMES": content["names"],
-        "BOOLEANS": content["booleans"],
+    constants = {key.upper(): value for key, value in content.items()} | {
         "MISSING": sorted(MISSING_TEXTS),
         "NUMBERS": {float(text): text for text in numbers},
         "BOOLEAN_TEXTS": BOOLEAN_TEXTS,
