@@ -11,7 +11,7 @@ from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.optimization import lbfgs
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import SafeCandidates
+from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
@@ -147,9 +147,23 @@ def test_label_vectors_have_context_effects_by_default(logged, policy):
         (("CIPS", None, (), {"safe": "yes"}), "safe is 'yes', expected True or False"),
         (("CIPS", None, (), {"ridge": -1}), "ridge is -1, expected"),
         (("CIPS", None, (), {"context_effects": "yes"}), "context_effects is 'yes', expected True, False or 'auto'"),
+        (("CIPS", None, (), {"tilt": -1}), "tilt is -1, expected 'auto' or a finite number"),
+        (("CIPS", None, (), {"depth": -1}), "depth is -1, expected"),
+        (("CIPS", None, (), {"max_iter": 5}), "CIPS has no parameter 'max_iter', expected none"),
+        (("CIPS", None, (), {"clip": 3.0}), "CIPS has no parameter 'clip', expected none"),
+        (("CIPS", None, (), {"shift": 0.1}), "CIPS has no parameter 'shift', expected none"),
         (("LogSmoothing", "ridge", [1.0]), "is ridge and 1 values, expected smoothing and at least one value"),
     ],
 )
 def test_invalid_algorithms_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         Algorithm(*arguments)
+
+
+def test_an_option_replaces_a_setting_and_other_settings_stay():
+    settings = FitSettings(clip=3.0, start="logging", tilt=2.0)
+    algorithm = Algorithm("LogSmoothing", "ridge", [0.1], {"smoothing": 0.2, "start": "zero"}, settings)
+    assert algorithm.settings == FitSettings(clip=3.0, start="zero", tilt=2.0, estimate="ips")
+    assert (algorithm.options, settings.start) == ({"smoothing": 0.2}, "logging")
+    with pytest.raises(InputError, match="support is 2, expected a number from 0 to 1"):
+        algorithm.with_settings(support=2)
