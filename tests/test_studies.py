@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
     "block_power",
+    "limits",
     "policy_trees",
     "sharp_coverage",
     "shift_learning",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -144,31 +144,24 @@ def learn_with_features(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
     """Return the result for a single candidate, a policy that was learned in another way, with any held-out scores."""
-    log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.settings.explore)
-    clip = as_clip("auto", log)
-    model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)
-    model = model.with_features(policy.features)
-    scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)
-    candidates, differences = _score([Candidate(policy)], scorer)
-    return Learned(candidates, _choices(candidates, "high"), 0, [], policy.coef, clip, model, None, differences)
+    return score_candidates([Candidate(policy.with_exploration(algorithm.settings.explore))], log, heldout, algorithm)
 
 
-def change_policies(
-    learned: Learned, change: Callable[[Any], Any], heldout: BanditLog | None, algorithm: Algorithm
+def score_candidates(
+    candidates: Sequence[Candidate], log: BanditLog, heldout: BanditLog | None, algorithm: Algorithm
 ) -> Learned:
-    """Return a result with changed policies of all candidates but π0, and with their held-out scores."""
-    policies = [fit.policy if fit.is_logging else change(fit.policy) for fit in learned.candidates]
-    pairs = [*zip(learned.candidates, policies, strict=True)]
-    if all(fit.policy is policy for fit, policy in pairs):
-        return learned
-    candidates = [replace(fit, policy=policy) for fit, policy in pairs]
-    if heldout is None:
-        return replace(learned, candidates=candidates)
-    model = learned.cost_model and learned.cost_model.with_support(algorithm.settings.support or SUPPORT)
-    scorer = HeldoutScores(heldout, learned.clip, model, algorithm.settings.shift)
-    candidates, differences = _score(candidates, scorer)
-    chosen = _choices(candidates, algorithm.robust_end)
-    return replace(learned, candidates=candidates, chosen=chosen, differences=differences)
+    """Return the result for candidates that share a feature map or have none, with any held-out scores.
+
+    The cost model is fitted to the log over the mapped features.
+    """
+    log, features = log.without_empty_rows(), candidates[0].policy.features
+    clip = as_clip("auto", log)
+    model, _ = fit_cost_model(log.replace(X=features(log.X)) if features else log, algorithm)
+    model = model.with_features(features) if features else model
+    scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)
+    scored, differences = _score(candidates, scorer)
+    start = candidates[0].policy.coef
+    return Learned(scored, _choices(scored, "high"), 0, [], start, clip, model, None, differences)
 
 
 def _score(candidates: Sequence[Candidate], scorer: HeldoutScores | None) -> tuple[list[Candidate], Any]:

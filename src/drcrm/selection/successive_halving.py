@@ -28,7 +28,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
-from drcrm.selection.grid_search import change_policies, learn_with_features, score_policy
+from drcrm.selection.grid_search import learn_with_features, score_candidates, score_policy
 from drcrm.selection.limits.training_limits import TrainingLimits, learn_tree_policy
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import COST
@@ -60,18 +60,32 @@ def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algori
     if algorithm.is_tree:
         policy = learn_tree_policy(train, settings.depth, settings.support, settings.explore)
         return score_policy(policy, train, heldout, algorithm)
+    limits = TrainingLimits.of(train, settings.explore, settings.support)
+    priced = train if limits is None else limits.price(train)
+    learned = _fit(priced, heldout if priced is train else None, algorithm)
+    if limits is None:
+        return learned
+    candidates = [
+        fit if fit.is_logging else replace(fit, policy=limits.adjust(fit.policy)) for fit in learned.candidates
+    ]
+    pairs = zip(candidates, learned.candidates, strict=True)
+    if priced is train and all(new.policy is old.policy for new, old in pairs):
+        return learned
+    return score_candidates(candidates, train, heldout, algorithm)
+
+
+def _fit(train: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
+    """Return the result of an algorithm without limits."""
+    settings = algorithm.settings
     if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
         policy = classifier_policy(train, algorithm.classifier, settings.weights)
-        learned = score_policy(policy, train, heldout, algorithm)
-    else:
-        n_mapped = sum(settings.features.values()) if isinstance(settings.features, Mapping) else 0
-        if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-            algorithm = algorithm.with_settings(lbfgs=replace(settings.lbfgs, pairs=PAIRS))
-        learned = learn_with_features(train, algorithm.with_settings(compares=True), heldout)
-    limits = TrainingLimits.of(train, settings.explore, settings.support)
-    return learned if limits is None else change_policies(learned, limits.adjust, heldout, algorithm)
+        return score_policy(policy, train, heldout, algorithm)
+    n_mapped = sum(settings.features.values()) if isinstance(settings.features, Mapping) else 0
+    if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
+        algorithm = algorithm.with_settings(lbfgs=replace(settings.lbfgs, pairs=PAIRS))
+    return learn_with_features(train, algorithm.with_settings(compares=True), heldout)
 
 
 def halve_algorithms(

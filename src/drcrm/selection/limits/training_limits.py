@@ -13,6 +13,7 @@ outcome improves, unless the margin does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ MOST_CONTEXTS = 2**20  # of a search, evenly spaced if there are more
 MOST_ACTIONS = 32  # with more, guardrails only test policies, because their scores would take too long
 TESTED = 1 / 3  # units that test, in units of those that train
 CONFIDENCE, POWER = 0.95, 0.9
+GREEDY = 1e3  # spread of the logits of a policy that takes the actions of the least cost
 
 
 def action_prices(limit: ActionLimit, log: BanditLog) -> np.ndarray:
@@ -88,6 +90,8 @@ class TrainingLimits:
     limits : array (L,)
     models : list of CostModel or None
         Linear model of each guardrail's outcome; None for prices.
+    places : list of int
+        Place of each guardrail's outcome in the log's column of guardrails; −1 for prices.
     counts : array (m,)
         Rows of each context.
     """
@@ -96,6 +100,7 @@ class TrainingLimits:
     costs: list[np.ndarray]
     limits: np.ndarray
     models: list[CostModel | None]
+    places: list[int]
     counts: np.ndarray
 
     @classmethod
@@ -109,10 +114,35 @@ class TrainingLimits:
         counts = np.bincount(log.context, log.count, log.n_contexts)
         parts: list[Any] = [_price_limit(limit, log, explore) for limit in mapping.limits]
         parts += _guardrail_limits(log, explore, support, counts) if has_rails else []
-        costs, limits, models = zip(*parts, strict=True) if parts else ((), (), ())
-        return cls(log, [*costs], np.array(limits), [*models], counts) if parts else None
+        if not parts:
+            return None
+        costs, limits, models, places = zip(*parts, strict=True)
+        return cls(log, [*costs], np.array(limits), [*models], [*places], counts)
 
-    def adjust(self, policy: SoftmaxPolicy) -> SoftmaxPolicy:
+    @cached_property
+    def modelled(self) -> list[np.ndarray]:
+        """Prices of the actions, (K,), and modelled costs of the guardrails' outcomes, (m, K)."""
+        return [
+            cost if model is None else model.effects(self.log.X, self.log.actions)
+            for cost, model in zip(self.costs, self.models, strict=True)
+        ]
+
+    def price(self, log: BanditLog) -> BanditLog:
+        """Return a log of the same kind whose costs include the prices, or the log itself if they are 0.
+
+        At these prices the actions of the least cost, by a ridge regression of the costs, meet the limits.
+        """
+        effects = CostModel().fit(self.log).effects(self.log.X, self.log.actions)
+        unit = (np.ptp(effects) or 1.0) / GREEDY
+        prices = unit * find_prices(-effects / unit, self.modelled, self.limits, self.counts)
+        if not prices.any():
+            return log
+        cost = np.array(log.cost, dtype=float)
+        for price, of_actions, place in zip(prices, self.costs, self.places, strict=True):
+            cost += price * (of_actions[log.Y] if place < 0 else np.asarray(log.column("guardrails")[:, place]))
+        return log.with_cost(cost)
+
+    def adjust(self, policy: Any) -> SoftmaxPolicy:
         """Return the policy within the limits that is closest to a policy: see :mod:`.prices`.
 
         A guardrail's price multiplies the linear model of its outcome, so the result has the same form. The limit on
@@ -125,12 +155,8 @@ class TrainingLimits:
         means = np.array([share @ (probability * cost).sum(axis=1) for cost in self.costs])
         if (means <= self.limits).all():
             return policy
-        modelled = [
-            cost if model is None else model.effects(X, actions)
-            for cost, model in zip(self.costs, self.models, strict=True)
-        ]
-        errors = means - [share @ (probability * cost).sum(axis=1) for cost in modelled]
-        prices = find_prices(logits, modelled, self.limits - errors, self.counts)
+        errors = means - [share @ (probability * cost).sum(axis=1) for cost in self.modelled]
+        prices = find_prices(logits, self.modelled, self.limits - errors, self.counts)
         coef, intercept = policy.coef.copy(), policy.intercept.copy()
         constant = np.flatnonzero(find_constant_features(X, self.log.feature_range))[-1:]
         for price, cost, model in zip(prices, self.costs, self.models, strict=True):
@@ -192,19 +218,19 @@ def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT, expl
     return tree_policy(best.as_tree(), log.X)
 
 
-def _price_limit(limit: ActionLimit, log: BanditLog, explore: float) -> tuple[np.ndarray, float, None]:
+def _price_limit(limit: ActionLimit, log: BanditLog, explore: float) -> tuple[np.ndarray, float, None, int]:
     """Return the prices of the actions, and the narrower limit without exploration."""
     prices = action_prices(limit, log)
     low, high = prices.min(), prices.max()
     slack = _slack(np.sqrt(max(limit.at_most - low, 0.0) * max(high - limit.at_most, 0.0)), log)
     target = (limit.at_most - slack - explore * prices.mean()) / max(1 - explore, 1e-9)
-    return prices, max(target, low), None
+    return prices, max(target, low), None, -1
 
 
 def _guardrail_limits(
     log: BanditLog, explore: float, support: float, counts: np.ndarray
-) -> list[tuple[np.ndarray, float, CostModel]]:
-    """Return the doubly robust costs, the limit on their mean, and a model of the outcome of each guardrail."""
+) -> list[tuple[np.ndarray, float, CostModel, int]]:
+    """Return the doubly robust costs, the limit on their mean, a model and the place of each guardrail's outcome."""
     parts, outcomes = [], np.asarray(log.column("guardrails"))
     for place, guardrail in enumerate(log.description.mapping.guardrails):
         outcome = log.with_cost(np.array(outcomes[:, place]))
@@ -218,7 +244,7 @@ def _guardrail_limits(
         spread = np.sqrt((share @ (costs - share @ costs) ** 2).mean())
         target = mean + max(margin - _slack(spread, log), min(margin, 0.0))
         target = (target - explore * float(share @ costs.mean(axis=1))) / max(1 - explore, 1e-9)
-        parts.append((costs, target, CostModel().fit(outcome)))
+        parts.append((costs, target, CostModel().fit(outcome), place))
     return parts
 
 
