@@ -30,6 +30,44 @@ class UpperMean(Risk):
 """
 
 
+OWN_LOGGING = """
+import numpy as np
+
+
+class Best:
+    def __call__(self, X, scores):
+        return 0.8 * np.eye(scores.shape[1])[scores.argmax(axis=1)] + 0.2 / scores.shape[1]
+"""
+
+
+@pytest.mark.slow
+def test_a_user_compares_on_csv_and_npz_files_with_an_own_logging_policy(tmp_path):
+    """A change of the policy's module draws the logs again."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(80, 3)), rng.normal(size=(3, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        kind=np.array(["x", "y", "z"])[(X @ weights).argmax(axis=1)]
+    )
+    np.savez(tmp_path / "arrays.npz", X=X, labels=(X @ weights > 0).astype(int))
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "own_logging.py").write_text(OWN_LOGGING)
+    table = {"path": "table.csv", "label_columns": ["kind"], "actions": "single"}
+    experiment = {"datasets": ["table", "arrays"], "seeds": 1, "replay_count": 1, "logging_fraction": 0.5}
+    experiment |= {"algorithms": ["cips", "kl_dro"], "logging": "own_logging:Best", "selection": ["snips"]}
+    entries = {"datasets": {"table": table, "arrays": {"path": "arrays.npz"}}, "experiments": {"mine": experiment}}
+    config = write_config(tmp_path, entries)
+    snakemake(tmp_path, config, "results/mine/metrics.csv")
+    metrics = pd.read_csv(tmp_path / "results/mine/metrics.csv").set_index(["dataset", "algorithm"])
+    assert set(metrics.index) == {(d, a) for d in ("table", "arrays") for a in ("logging", "cips", "kl_dro", "skyline")}
+    assert metrics["expected_loss"].notna().all()
+    with np.load(tmp_path / "results/mine/runs/table/seed0/replay1/log.npz") as log:
+        assert np.unique(log["propensity"]).round(9).tolist() == [round(0.2 / 3, 9), round(0.8 + 0.2 / 3, 9)]
+    (tmp_path / "own_logging.py").write_text(OWN_LOGGING.replace("0.8", "0.7").replace("0.2", "0.3"))
+    planned = jobs(snakemake(tmp_path, config, "--dry-run", "results/mine/metrics.csv"))
+    assert planned["log_crf"] == 2
+    assert "fetch" not in planned
+
+
 @pytest.mark.slow
 def test_a_user_adds_a_risk_by_a_module_and_a_config_entry(tmp_path):
     """With a share of 1 it is CIPS. A change of the module only runs its fit again."""

@@ -13,6 +13,7 @@ from snakemake.utils import update_config
 import drcrm.errors
 from drcrm.paper import runs, step_parameters
 from drcrm.paper.config import SCHEMA, complete, read_config
+from drcrm.paper.datasets.sources import local_files
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES
 from drcrm.paper.reports.roles import BASELINE, LOSSES

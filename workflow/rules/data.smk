@@ -5,6 +5,8 @@ ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  
 
 
 rule fetch:
+    input:
+        lambda w: own_files(local_files(config["datasets"][w.dataset])),
     output:
         train="resources/{dataset}/train.npz",
         test="resources/{dataset}/test.npz",

@@ -9,12 +9,16 @@ from drcrm.errors import InputError
 from drcrm.files import check_file_name
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.optimization.starts import STARTS
+from drcrm.paper.datasets.sources import is_table
 from drcrm.paper.reports.roles import POEM
 from drcrm.paper.runs import CLASSIFIERS, entries, is_classifier, is_single
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.registry.user_classes import make_object
 from drcrm.selection.score_names import SCORES
+
+TEXT_KEYS = ("features", "labels")  # of data sets in LibSVM's and MULAN's formats
+TEXT_OPTIONS = (*TEXT_KEYS, "rows", "nonzeros", "positives", "derived_labels", "drop_repeats")
 
 
 def cross_check(config: Mapping) -> Iterator[str]:
@@ -85,10 +89,24 @@ def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
     for file in files:
         yield from _faults(key, check_file_name, file)
     yield from _unknown(f"{key}.sha256", dataset["sha256"], files, "file")
+    if path := dataset.get("path"):
+        yield from _check_path(key, path, dataset)
     if derived := dataset.get("derived_labels"):
         labels = dataset["labels"]
         kept = [str(label) for label in (range(labels) if isinstance(labels, int) else labels)]
         yield from _unknown(f"{key}.derived_labels", map(str, derived), kept, "label")
+
+
+def _check_path(key: str, path: str, dataset: Mapping) -> Iterator[str]:
+    """Yield keys that the format of a local file needs or does not have."""
+    needed = ["label_columns"] if is_table(path, ".csv") else [] if is_table(path) else ["test_path", *TEXT_KEYS]
+    other = TEXT_OPTIONS if is_table(path) else []
+    yield from (f"{key}: {path} needs {name}" for name in needed if name not in dataset)
+    yield from (f"{key}.{name}: {path} cannot have it" for name in other if dataset.get(name))
+    if not is_table(path, ".csv") and "label_columns" in dataset:
+        yield f"{key}.label_columns: {path} has no named columns, only a CSV file has"
+    if dataset.get("actions") == "single" and len(dataset.get("label_columns", [""])) != 1:
+        yield f"{key}.label_columns: one action of K needs one column with its class"
 
 
 def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:

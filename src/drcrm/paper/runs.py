@@ -131,12 +131,6 @@ def is_classifier(config: Mapping, algorithm: str) -> bool:
     return not {"classifier", "competitor"}.isdisjoint(config["algorithms"].get(algorithm, {}))
 
 
-def n_labels(config: Mapping, dataset: str) -> int:
-    """Return the number of labels, or classes, of a data set."""
-    labels = config["datasets"][dataset]["labels"]
-    return labels if isinstance(labels, int) else len(labels)
-
-
 def study_runs(config: Mapping, study: str) -> list[tuple[str, str, int, int]]:
     """Return the runs of a study: experiment, data set, replay count and seed."""
     return [

@@ -85,6 +85,16 @@ class Source:
                 raise InputError(f"{name} has SHA-256 {digest}, expected {self.sha256[name]}")
 
 
+def is_table(path: str | Path, kind: str = "") -> bool:
+    """Return whether a file is CSV, plain or compressed, or npz; with a ``kind``, .csv or .npz, whether it is this."""
+    return not {kind or ".csv", kind or ".npz"}.isdisjoint(Path(path).suffixes)
+
+
+def local_files(entry: Mapping) -> list[str]:
+    """Return the local files of a data set."""
+    return [entry[key] for key in ("path", "test_path") if key in entry]
+
+
 def is_url(place: str) -> bool:
     """Return whether a place is a URL, not a folder."""
     return "://" in place

@@ -1,5 +1,6 @@
 """Fetch data sets and other files from a mirror or a URL, and check their content."""
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -12,7 +13,7 @@ from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
 from drcrm.files import write_json, write_npz
 from drcrm.paper.datasets.source_formats import Contexts, DatasetSpec, load, load_digits, scaled
-from drcrm.paper.datasets.sources import Record, Source, file_digest, origin_of, read_record
+from drcrm.paper.datasets.sources import Record, Source, file_digest, is_table, local_files, origin_of, read_record
 
 
 def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -29,11 +30,13 @@ def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     settings
         The entry of the data set in the configuration.
     """
-    single = settings["actions"] == "single"
-    n_labels = settings["labels"] if isinstance(settings["labels"], int) else len(settings["labels"])
+    single, labels = settings["actions"] == "single", settings.get("labels")
+    n_labels = len(labels) if isinstance(labels, list) else labels
     origin = Path(files["train"]).with_name("origin.json")
     if "embedded" in settings:
         parts, record = _embedded(settings, n_labels, single)
+    elif "path" in settings:
+        *parts, n_labels, record = _from_paths(settings, n_labels, single)
     else:
         parts, record = _from_files(files.get("mirror"), origin, settings, single)
     write_json(origin, record)
@@ -57,12 +60,26 @@ def _embedded(settings: Mapping[str, Any], n_labels: int, single: bool) -> tuple
     return (train, test), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
-def _from_files(
-    mirror: str | None, origin: Path, settings: Mapping[str, Any], single: bool
-) -> tuple[tuple[Contexts, Contexts], Record]:
-    """Return the contexts of both parts and the record of their files. Remove new files that cannot be read."""
+def _from_paths(settings: Mapping[str, Any], n_labels: int | None, single: bool) -> tuple[Any, ...]:
+    """Return the contexts of both parts from local files, the number of classes or labels, and the record of files."""
+    paths = [*map(Path, local_files(settings))]
+    record: Record = {
+        str(path): {"from": os.path.abspath(path.parent), "sha256": file_digest(path)}
+        for path in paths
+        if path.exists()
+    }
+    if not is_table(paths[0]):
+        return *load(_spec(settings, single), *([path] for path in paths)), n_labels, record
+    from drcrm.paper.datasets.table_formats import load_tables  # imported here: it needs pandas
+
+    train, test, classes = load_tables(paths, settings.get("label_columns", []), single)
+    return train, test, None if classes is None else len(classes), record
+
+
+def _spec(settings: Mapping[str, Any], single: bool) -> DatasetSpec:
+    """Return what text files of a data set must contain."""
     labels = settings["labels"]
-    spec = DatasetSpec(
+    return DatasetSpec(
         features=settings["features"],
         labels=list(range(labels) if isinstance(labels, int) else labels),
         drop_other_labels=isinstance(labels, list) and not single,
@@ -71,11 +88,19 @@ def _from_files(
         drop_repeats=settings["drop_repeats"],
         single=single,
     )
+
+
+def _from_files(
+    mirror: str | None, origin: Path, settings: Mapping[str, Any], single: bool
+) -> tuple[tuple[Contexts, Contexts], Record]:
+    """Return the contexts of both parts and the record of their files. Remove new files that cannot be read."""
     source = Source(settings.get("url"), mirror, settings["sha256"])
     names = [*settings["train"], *settings["test"]]
     fetched = {name: source.fetch(name, origin.with_name("raw")) for name in names}
     try:
-        parts = load(spec, *([fetched[name][0] for name in settings[part]] for part in ("train", "test")))
+        parts = load(
+            _spec(settings, single), *([fetched[name][0] for name in settings[part]] for part in ("train", "test"))
+        )
     except InputError:
         for path, place in fetched.values():
             if place is not None:
