@@ -15,12 +15,11 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.batches import LogDescription
-from drcrm.logs.diagnostics.comparison.advice import advise_guardrail
+from drcrm.logs.diagnostics.comparison.advice import advise_guardrail, describe_guardrails
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
-from drcrm.logs.diagnostics.comparison.words import describe_guardrails
 from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.tabular import policy_for_log
