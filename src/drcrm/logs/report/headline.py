@@ -105,7 +105,8 @@ def single_action(answer: Answer) -> str:
     if "corrected" not in part:
         return f"{answer.subject} takes a single action for everybody, {name}."
     change = units.interval(part["corrected"])
-    choice = f", corrected for the choice among {format_count(answer.choices)} candidates" if answer.choices else ""
+    has_choice = answer.choices is not None and answer.choices > 1
+    choice = f", corrected for the choice among {format_count(answer.choices)} candidates" if has_choice else ""
     interval = f" ({answer.level} interval {answer.format_interval(change, '', sign=True)}{choice})"
     is_shown = change.is_bounded and (change.low > 0 if units.is_reward else change.high < 0)
     advice = "" if is_shown else " So one action for everybody may be as good."
