@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
     "block_level",
     "block_power",
+    "large_action_gain",
     "limits",
-    "policy_trees",
     "sharp_coverage",
     "shift_learning",
     "tree_level",
@@ -469,3 +469,27 @@ def test_published_radii_agree_and_betting_is_narrower(study):
     assert means.filter(like="betting").max() < means["logarithmic smoothing"]
     assert (false * 8 / 10)[["betting, one look", "betting, every look"]].max() <= 27
     assert false["betting, one look"] < false["Student"]
+
+
+@pytest.mark.filterwarnings("ignore")  # a fit that ends at its start, or after 100 iterations
+def test_the_tilted_start_of_many_actions_gains_clicks(study):
+    """The start follows a cost model of the log, and the fit starts there."""
+    rows = pd.DataFrame(study("large_action_gain").measure(0, actions=[20])).set_index("policy")
+    assert list(rows.index) == ["logging", "start", "fit"]
+    assert rows["gain"]["logging"] == 0
+    assert (rows["gain"][["start", "fit"]] > 0).all()
+    assert rows["rate"]["fit"] == pytest.approx(rows["rate"]["logging"] + rows["gain"].sum())
+    table = study("large_action_gain").tabulate(pd.concat([rows, rows]).reset_index())
+    assert table["logs"].tolist() == [2, 2, 2]
+    assert study("large_action_gain").summary(table).shape == (1, 5)
+
+
+def test_published_regrets_of_trees_are_not_larger_than_those_of_other_authors(study):
+    """Level at 1000 rows, and at 2500 smaller by four joint standard errors: as the page says."""
+    table = published("policy_trees")
+    assert (table["runs"] == 40).all()
+    cells = study("cells").compare(table).set_index(["setting", "method"])["difference_in_errors"]
+    assert len(cells) == 4
+    assert (cells["n=1000"] > -2).all()
+    assert (cells["n=2500"] > 4).all()
+    assert table.groupby("setting")["value"].nunique().tolist() == [1, 1]
