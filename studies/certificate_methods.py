@@ -39,8 +39,8 @@ LARGE_N, ONE_LOOK, EVERY_LOOK = "approximately, at one look", "at one look", "at
 METHODS = {
     "student": Method("no long tail", LARGE_N, UNCHECKED),
     "kl": Method("no long tail", LARGE_N, UNCHECKED),
-    "asymptotic": Method("a tail that shows in the log", LARGE_N, {}),
-    "confidence_sequence": Method("a tail that shows in the log", "approximately, at every look", {}),
+    "asymptotic": Method("no long tail that is invisible in the log", LARGE_N, {}),
+    "confidence_sequence": Method("no long tail that is invisible in the log", "approximately, at every look", {}),
     "betting": Method(RANGE, ONE_LOOK, {}),
     "anytime": Method(RANGE, EVERY_LOOK, {}),
     "empirical_bernstein": Method(RANGE, ONE_LOOK, {}),

@@ -85,7 +85,7 @@ def test_the_difference_and_its_bound_are_those_of_the_library(weeks, compare, t
     assert candidate["difference"]["bound"] == pytest.approx(bound, rel=1e-9)
     ips = off_policy_value(old, log, "ips", cost_model=stored.model)
     assert answer["baseline"]["estimates"]["ips"]["value"] == pytest.approx(float(ips), rel=1e-9)
-    assert "Its difference from the baseline old.npz's click is at least" in text
+    assert "The change from the baseline old.npz is at least" in text
     assert "baseline old.npz" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert answer["sensitivity"] is None
 

@@ -46,8 +46,8 @@ def test_all_rows_of_another_log_certify_one_choice(shop, answer):
         decimals = 1 - math.floor(math.log10(candidate["difference"]["standard_error"]))
         level = f"with {100 * float(confidence):g} % confidence"
         sentence = (
-            f"The policy's click is at least {bounds[-1]:.{decimals}f} per row. Its difference from the logging "
-            f"policy's click is at least {-candidate['difference']['bound']:+.{decimals}f} (now, asymptotic) and "
+            f"The policy's mean click is at least {bounds[-1]:.{decimals}f} per row. The change from the logging "
+            f"policy is at least {-candidate['difference']['bound']:+.{decimals}f} (now, asymptotic) and "
             f"at least {-view['every_look']['difference']:+.{decimals}f} (at every look, without assumptions on "
             f"tails). Each bound holds {level}."
         )

@@ -52,7 +52,7 @@ def test_the_verdict_on_a_correct_log_is_true():
     value, low, high, bound = (f"{number:+.{decimals}f}".replace("-", "−") for number in numbers)
     assert verdict.sentence.startswith(
         f"Compared with the logging policy, the policy changes cost by {value} per row (95 % interval {low} to "
-        f"{high}), and by at most {bound} (one-sided) with 95 % confidence."
+        f"{high}). With 95 % confidence, the change is at most {bound} (one-sided)."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -239,9 +239,10 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     percent = f"{100 * many.corrected['value'] / LOG.cost.mean():+.0f} %"
     amount = f"kl_dro changes reward by {-many.corrected['value']:+.{decimals}f} per row (95 % "
     assert verdict.sentence.startswith(f"Compared with the logging policy, {amount}")
-    assert f", corrected for the choice among 10 candidates), {percent} (+" in verdict.sentence
-    assert "), and by at least +" in verdict.sentence
-    assert "(one-sided) with 95 % confidence, adjusted for 10 candidates. It also stays better" in verdict.sentence
+    assert f"), or {percent} (+" in verdict.sentence
+    assert "). With 95 % confidence, the change is at least +" in verdict.sentence
+    adjusted = "(one-sided). All these numbers are adjusted for the choice among 10 candidates. It also stays better"
+    assert adjusted in verdict.sentence
 
 
 def test_the_change_in_per_cent_has_the_error_of_a_ratio():
@@ -301,7 +302,7 @@ def test_a_better_policy_has_the_share_of_missing_actions_that_would_undo_it():
     assert comparison.as_dict()["missing_share"] == share
     sentence, cautions = describe_missing(comparison, LOG.size)
     assert cautions == []
-    assert float(re.search(r"at most ([\d.]+) %", sentence)[1]) == pytest.approx(100 * share, abs=0.1)
+    assert float(re.search(r"up to ([\d.]+) %", sentence)[1]) == pytest.approx(100 * share, abs=0.1)
     stated = replace(comparison, settings=replace(comparison.settings, full_support=True))
     assert describe_missing(stated, LOG.size) == ("", [])  # least_propensity settles it
     assert describe_missing(judge(WORST)[2], LOG.size) == ("", [])
@@ -311,7 +312,7 @@ def test_the_caution_names_the_missing_share_that_four_in_five_logs_show():
     _, _, comparison = judge(BEST)
     close = replace(comparison, certificate=replace(comparison.certificate, bound=-0.001))
     _, [caution] = describe_missing(close, LOG.size)
-    shown = float(re.search(r"at least ([\d.]+) %", caution)[1]) / 100
+    shown = float(re.search(r"only from ([\d.]+) %", caution)[1]) / 100
     rng = np.random.default_rng(1)
     weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
     logs = rng.choice(weight, (2000, LOG.size))

@@ -180,8 +180,8 @@ def state_certificates(
         later = f"{units.side} {comparison.format(sign * every_look['difference'])}"
         limit = f"{limit} (now, asymptotic) and {later} (at every look, without assumptions on tails)"
     bounds = (
-        f"{change}. The policy's {evidence.quantity} is {policy_bound} per row. Its difference from "
-        f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
+        f"{change}. The policy's mean {evidence.quantity} is {policy_bound} per row. The change from "
+        f"{evidence.reference} is {limit}.{describe_week(evidence)} {holds}"
     )
     rails = describe_guardrails(verdict.guardrails, evidence.confidence)
     rails += describe_limits(verdict.limits, evidence.confidence)
@@ -196,27 +196,25 @@ def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
     out unless the logging policy's mean outcome is positive.
     """
     comparison, sign = evidence.comparison, evidence.units.sign
-    choices, mean = comparison.settings.choices, comparison.reference
+    mean = comparison.reference
     shown = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
     amount, start = sign * shown["value"] + 0.0, f"{format_level(evidence.confidence)} interval "
-    end = f", corrected for the choice among {choices} candidates" if choices > 1 else ""
-    interval = _describe_interval(shown, sign, comparison.format, start, end)
+    interval = _describe_interval(shown, sign, comparison.format, start)
     text = f"changes {evidence.quantity} by {comparison.format(amount)} per row{interval}"
     has_mean = not comparison.settings.reference.is_baseline and evidence.radius is None and sign * mean > 0
     share = amount / abs(mean) if mean else np.inf
     if has_mean and 100 * abs(share) < MAX_PERCENT:
         form = partial(percent, decimals=decimals_for([], [1000 * share]), sign=True)
         interval = _describe_interval(comparison.relative if has_intervals else {}, sign, form)
-        text += f", {form(share)}{interval}"
-    return f"Compared with {evidence.reference}, {evidence.label} {text}"
+        text += f", or {form(share)}{interval}"
+    label = f'"{evidence.label}"' if "," in evidence.label else evidence.label
+    return f"Compared with {evidence.reference}, {label} {text}"
 
 
-def _describe_interval(
-    estimate: Mapping[str, float], sign: int, form: Callable[[float], str], start: str = "", end: str = ""
-) -> str:
+def _describe_interval(estimate: Mapping[str, float], sign: int, form: Callable[[float], str], start: str = "") -> str:
     """Return the interval of an estimate in brackets, in the direction of the outcome; empty if it has none."""
     low, high = sorted(sign * estimate.get(key, np.nan) for key in ("low", "high"))
-    return f" ({start}{form(low)} to {form(high)}{end})" if np.isfinite([low, high]).all() else ""
+    return f" ({start}{form(low)} to {form(high)})" if np.isfinite([low, high]).all() else ""
 
 
 def _claim(evidence: Evidence, is_better: bool) -> str:
@@ -229,9 +227,10 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
         bound, side = comparison.lower_bound, units.other_side
     if comparison.settings.blocks is not None:
         return _claim_in_blocks(evidence, bound, side, is_better) + describe_week(evidence)
-    limit = f"{side} {comparison.format(units.sign * bound)}"
-    claim = f"{describe_change(evidence)}, and by {limit} (one-sided) {_confidence(comparison)}."
-    return claim + describe_week(evidence)
+    choices, limit = comparison.settings.choices, f"{side} {comparison.format(units.sign * bound)}"
+    adjusted = f" All these numbers are adjusted for the choice among {choices} candidates." if choices > 1 else ""
+    claim = f"{describe_change(evidence)}. {capitalize(_certainty(comparison))}, the change is {limit} (one-sided)."
+    return f"{claim}{adjusted}{describe_week(evidence)}"
 
 
 def _claim_in_blocks(evidence: Evidence, bound: float, side: str, is_better: bool) -> str:
@@ -266,9 +265,13 @@ def describe_week(evidence: Evidence, bounds: Sequence[tuple[str, float]] = ()) 
     return f" At {week}, that is {amounts} {evidence.units.name} per week{end}."
 
 
+def _certainty(comparison: Comparison) -> str:
+    return with_confidence(comparison.difference.confidence)
+
+
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.settings.choices} candidates" if comparison.settings.choices > 1 else ""
-    return with_confidence(comparison.difference.confidence) + adjusted
+    return _certainty(comparison) + adjusted
 
 
 def describe_breakeven(sensitivity: Sensitivity | None) -> str:
@@ -280,7 +283,7 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
 
 
 def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]:
-    """Return a sentence on m*, the share of the policy's actions that the log may lack, and cautions.
+    """Return a sentence on m*, the share of the policy's actions that π0 may never take, and cautions.
 
     The caution says that m* is below the share that the mean weight shows in 80 % of all logs. This share is the
     standard error of the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing
@@ -293,12 +296,12 @@ def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]
     error = certificate.mean_weight * np.sqrt(per_row * rows / certificate.n)
     shown = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
     least = percent(np.floor(1000 * share) / 1000, 1)
-    sentence = f" It also stays better if the log lacks at most {least} of the policy's actions."
+    sentence = f" It also stays better if the logging policy never takes up to {least} of the policy's actions."
     if shown <= share:
         return sentence, []
     return sentence, [
-        f"The weights of this log would show missing actions only if these are at least {percent(shown, 1)} of the "
-        f"policy's actions, but {least} can undo the result. If the logging policy can take every action "
+        f"If the logging policy never takes some of the policy's actions, the weights of this log show it only from "
+        f"{percent(shown, 1)} of the policy's actions on, but {least} can undo the result. If it can take every action "
         "in every context, state its smallest probability as least_propensity in the mapping."
     ]
 
