@@ -119,7 +119,7 @@ def test_examples_print_what_the_readme_and_the_library_page_state(capsys):
     for code in (example, example + certificate):
         exec(code, {})
         outputs.append(capsys.readouterr().out)
-    [stated] = re.findall(r"wrong labels: ([\d.]+); coins have", example)
+    [stated] = re.findall(r"wrong labels: ([\d.]+); tossing coins gives", example)
     assert float(outputs[0]) == pytest.approx(float(stated), abs=0.005)
     *_, bound, logging = outputs[1].splitlines()
     assert bound.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])

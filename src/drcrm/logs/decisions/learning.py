@@ -44,6 +44,7 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.limits.training_limits import require_attainable
 from drcrm.version import __version__
 
+MIXES = "The estimate mixes them: if the policy of a file runs today, pass it as the baseline. "
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 
@@ -212,13 +213,14 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
         return judgement
     estimated = "policy" if opened.policy_change is None else "policies"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
+    mixes = opened.policy_change is not None and not opened.reference.is_baseline
     within = " within all guardrails" if judgement.verdict.guardrails else ""
     subject, tested = "No candidate was", f"the {rows} held-out rows"
     if selection.blocks is not None:
         subject, tested = f"{capitalize(WAY_OF_LEARNING)} was not", f"the {rows} rows of {BLOCKS_TESTED} blocks"
     sentence = (
         f"{subject} shown to beat {judgement.evidence.reference}{within} on {tested}, so {written} is written. "
-        f"{judgement.statement.sentence}"
+        f"{MIXES * mixes}{judgement.statement.sentence}"
     )
     return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
 

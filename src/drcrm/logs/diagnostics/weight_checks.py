@@ -178,9 +178,9 @@ def _check_skewness(weights: PolicyWeights) -> Check | None:
     sentence = f"the skewness of the estimate is {format_number(skewness)}"
     if is_skewed := skewness > LARGEST_SKEWNESS:
         sentence += (
-            ". Rare, large costs dominate it, so its bound and interval can be far too low"
+            ". A few rows dominate it, so its bound and interval can be far too low"
             if costs >= rewards
-            else ". Rare, large rewards dominate it, so its interval covers the true value less often than stated"
+            else ". A few rows dominate it, so its interval covers the true value less often than stated"
         )
     return Check(
         "skewness",

@@ -33,6 +33,7 @@ LARGEST = 10**15  # floats represent smaller whole numbers exactly
 FORMULA = re.compile(r"[=+\-@\t\r]")  # start of a text that a spreadsheet would run
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 CODE = re.compile(r"[+-]?[0-9]+([eE][0-9]+)?")  # a whole number, or a code: programs write floats as 1e+20 or 1.0E20
+OUTCOMES = "reward", "cost"  # the start of their names in messages
 EXACT = 2**53  # floats represent all integers below
 NONE = 2**64 - 1  # mark of a missing id
 ADVICE = "an integer or a text: a float represents several integers above 2⁵³"
@@ -74,7 +75,7 @@ def numbers(
         values = np.array([*(_number(value, booleans) for value in distinct), np.nan])[codes]
     bad = np.isinf(values) if optional else ~np.isfinite(values)
     if bad.any():
-        expected += _advice(column.iloc[int(np.argmax(bad))])
+        expected += _advice(column.iloc[int(np.argmax(bad))], name)
     reject_values(bad, column, name, expected)
     return values
 
@@ -92,11 +93,12 @@ def is_missing(column: pd.Series) -> np.ndarray:
     return (column.isna() | column.astype(object).map(str).str.strip().isin(MISSING_TEXTS)).to_numpy(dtype=bool)
 
 
-def _advice(value: object) -> str:
-    """Return advice on how to correct a value that is not a number."""
+def _advice(value: object, name: str) -> str:
+    """Return advice on how to correct a value of a column that is not a number."""
     text = str(value).strip()
     if is_missing(pd.Series([value])).all():
-        return "; only features may be missing: remove such rows"
+        late = ", and if outcomes arrive late, all rows that are as new" if name.startswith(OUTCOMES) else ""
+        return f"; only features may be missing: remove such rows{late}"
     if isinstance(value, datetime.date) or DATE.match(text):
         return TIME_ADVICE
     if THOUSANDS.fullmatch(text):

@@ -44,7 +44,7 @@ WORDS = {  # words that are typical of the names of columns
         "time": "time timestamp date datetime day dt ts when at",
         "preferred": "action arm propensity reward cost",
         "id": "id ids key hash uuid",
-        "marked": "chosen shown selected displayed presented logged picked taken",
+        "marked": "chosen shown selected displayed presented logged picked taken promoted featured recommended served",
         "logged": "score logging logged policy log of the selection sampling b",  # beside the words of a propensity
         "before": "before previous prev past prior last since history historic historical lag avg average mean median "
         "rate ratio ctr expected predicted prediction pred",  # earlier outcomes and predictions are features
@@ -68,6 +68,7 @@ OPTIONAL = {
 ADVICE = {  # comments about a key without a column
     "action": ["# labels: [FIRST, SECOND]  # for several decisions per row: a column of 0 and 1 for each"],
     "propensity": [
+        "# propensity: {uniform: true}  # if all actions were equally probable",
         "# If the probabilities of the logged actions are unknown, estimate them; this weakens the guarantees:",
         "# propensity: null",
         "# propensity_model: auto",

@@ -143,8 +143,14 @@ class Comparison:
         return {"value": corrected["value"] / mean, **ends}
 
     def format(self, outcome: float, rows: float = 1.0, sign: bool = True) -> str:
-        """Return an outcome of a number of rows with the decimals that the error of the difference needs."""
-        decimals = decimals_for([rows * self.difference.standard_error], [rows * self.difference])
+        """Return an outcome of a number of rows with the decimals that the error of the difference needs.
+
+        A number that would be rounded to 0 has one significant digit, unless it is below 0.1 % of this error.
+        """
+        error = rows * self.difference.standard_error
+        decimals = decimals_for([error], [rows * self.difference])
+        if 0.001 * error < abs(outcome) < 0.5 / 10**decimals:
+            return format_number(outcome, sign=sign, digits=1)
         return format_number(outcome, decimals, sign)
 
     @property

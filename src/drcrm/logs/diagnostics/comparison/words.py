@@ -95,6 +95,7 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
     if verdict.is_own_log:
         changes = [*OTHER_LOGGER, *(changes if verdict.name != NOT_SHOWN else [])]
         sentence, step = OWN_LOG + sentence, OTHER_LOGGER[0]
+    step = step.replace(LOGGING_POLICY, evidence.reference)
     return Statement(verdict.name, sentence, changes, [*cautions, *_describe_shift(evidence.radius)], assumption, step)
 
 
