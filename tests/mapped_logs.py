@@ -11,18 +11,18 @@ from drcrm.logs import batches, read_log
 from drcrm.logs.decisions import opened_log
 
 
-def close(first, second) -> None:
-    """Assert that two answers are equal up to rounding."""
+def close(first, second, tolerance: float = 1e-8) -> None:
+    """Assert that two answers are equal up to a relative tolerance."""
     if isinstance(first, dict):
         assert first.keys() == second.keys()
         for key, value in first.items():
-            close(value, second[key])
+            close(value, second[key], tolerance)
     elif isinstance(first, list):
         assert len(first) == len(second)
         for entry, counterpart in zip(first, second, strict=True):
-            close(entry, counterpart)
+            close(entry, counterpart, tolerance)
     else:
-        assert first == (pytest.approx(second, rel=1e-8, abs=1e-8) if isinstance(first, float) else second)
+        assert first == (pytest.approx(second, rel=tolerance, abs=1e-8) if isinstance(first, float) else second)
 
 
 @contextmanager
