@@ -24,8 +24,6 @@ from drcrm.logs.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
-    "block_level",
-    "block_power",
     "large_action_gain",
     "limits",
     "sharp_coverage",
@@ -337,6 +335,17 @@ def test_published_pooled_rounds_call_no_worse_policy_better():
     assert f"In {pooled['then better']:.0f} it said *better*" in text
     assert f"gain {pooled['gain if better']:.3f} clicks per row over it" in text
     assert f"With `--baseline` it said *better* in {rows.loc['baseline', 'then better']}." in text
+
+
+def test_published_blocks_keep_their_level_and_show_more_of_one_kind_of_log():
+    """At most 38 of 500 logs are consistent with a level of 5 %. Held-out rows show as much of the other kind."""
+    level, power = published("block_level"), published("block_power").set_index(["log", "validation"])["better"]
+    false, text = (level["better"] * level["logs"]).round(), (ROOT / "docs/user-guide/blocks.md").read_text("utf-8")
+    assert (level["logs"] >= 500).all()
+    assert false.max() <= 38
+    assert f"The largest number is {false.max():.0f}." in text
+    assert power["e-mail", "blocks"] >= power["e-mail", "holdout"] + 15
+    assert abs(power["recommender", "blocks"] - power["recommender", "holdout"]) <= 5
 
 
 def test_blocks_are_measured_on_logs_without_a_file(study):

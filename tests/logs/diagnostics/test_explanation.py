@@ -41,8 +41,8 @@ def test_a_policy_with_two_splits_is_explained_in_full():
     assert [(node["depth"], node["parent"], node["if"], node.get("action")) for node in nodes] == [
         (0, None, "", None),
         (1, 0, "x0 ≤ 0.2", None),
-        (2, 1, "x1 ≤ -0.35", "2"),
-        (2, 1, "x1 > -0.35", "0"),
+        (2, 1, "x1 ≤ −0.35", "2"),
+        (2, 1, "x1 > −0.35", "0"),
         (1, 0, "x0 > 0.2", "1"),
     ]
     assert [node["leaf"] for node in nodes if "leaf" in node] == explanation.tree.leaf_conditions()

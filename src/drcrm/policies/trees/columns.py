@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.number_formats import typeset_sign
 from drcrm.arrays.validation import as_float_array
 from drcrm.errors import InputError
 
@@ -79,7 +80,7 @@ class Column:
             return f"{self.name} in {{{', '.join(texts)}}}{or_missing}"
         if self.kind == BOOLEAN:
             return f"{self.name} is {'false' if is_left else 'true'}{or_missing}"
-        text = f"{cut:g}" if float(f"{cut:g}") == cut else repr(cut)
+        text = typeset_sign(f"{cut:g}" if float(f"{cut:g}") == cut else repr(cut))
         if self.kind == TIME:
             text = str(np.datetime64(int(cut * 1e6), "us").astype("datetime64[s]"))
         return f"{self.name} {'≤' if is_left else '>'} {text}{or_missing}"
