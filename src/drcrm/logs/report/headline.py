@@ -124,10 +124,11 @@ def readability(answer: Answer) -> str:
         return ""
     change, choices = units.interval(part["difference"]), format_count(answer.choices)
     interval = f" ({answer.level} interval {answer.format_interval(change, '', sign=True)})"
+    other, tree = (f'"{name}"' if "," in name else name for name in (shorten(part["other"]), shorten(part["tree"])))
     return (
-        f"Compared with {shorten(part['other'])}, {shorten(part['tree'])} changes {units.name} by "
-        f"{answer.format(change.value, sign=True)} per row{interval if change.is_bounded else ''}. This is for these "
-        f"two policies, and not adjusted for their choice among {choices} candidates on the same rows."
+        f"Compared with {other}, {tree} changes {units.name} by {answer.format(change.value, sign=True)} per row"
+        f"{interval if change.is_bounded else ''}. The interval is of these two policies, and not adjusted for their "
+        f"choice among {choices} candidates on the same rows."
     )
 
 
