@@ -9,7 +9,7 @@ and the generated blocks of README.md and of pages in docs. A block is the text 
     theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
-    evaluation NAME MEASURE                 table of an experiment of the kind evaluation
+    evaluation NAME                         coverage of intervals in an experiment of the kind evaluation
     study NAME                              summary of the table of a study
     study NAME FUNCTION                     another summary, by a function of the study's module
     studies                                 the question of each study
@@ -47,7 +47,6 @@ from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.config import project_config
 from drcrm.paper.evaluation_results import COLUMNS as EVALUATION_COLUMNS
 from drcrm.paper.evaluation_results import FIGURES as EVALUATION_FIGURES
-from drcrm.paper.evaluation_results import print_table
 from drcrm.paper.reports.experiment_figures import FIGURES, overview
 from drcrm.paper.reports.figure_data import DatasetResults
 from drcrm.paper.reports.markup import fill_caption
@@ -319,11 +318,11 @@ def table_block(name: str) -> str:
     return TABLES[name]()
 
 
-def evaluation_block(name: str, measure: str) -> str:
-    """Return the published table of a measure."""
+def evaluation_block(name: str) -> str:
+    """Return the mean coverage of intervals in a published evaluation."""
     metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
-    frame = print_table(metrics, measure, name).frame
-    return reference_pages.format_table(frame.columns, frame.to_numpy())
+    table = STUDIES["summarise"]("evaluation", metrics, "pooled_coverage")
+    return reference_pages.format_table(table.columns, table.to_numpy())
 
 
 def study_block(name: str, function: str = "summary") -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from cells import number, table_of
 
 from drcrm import cross_fit, make_estimator, off_policy_value, simulate
 from drcrm.bench.estimators import OF_CLUSTERS
@@ -135,3 +136,11 @@ def relative_errors(rows: pd.DataFrame, mse: pd.Series) -> pd.DataFrame:
             results[*key, name] = ratio, ratio / 2 * (share - shares[best[key]]).sem()
     frame = pd.DataFrame.from_dict(results, orient="index", columns=["relative", "relative_error"])
     return frame.set_axis(pd.MultiIndex.from_tuples(frame.index, names=KEYS))
+
+
+def pooled_coverage(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean coverage of each estimator by number of rows and in all settings, from the largest on."""
+    shares = table.pivot_table(index="estimator", columns="n", values="coverage", margins=True, margins_name="all")
+    shares = shares.iloc[:-1].sort_values("all", ascending=False)
+    rows = [(f"`{name}`", *(number(share, 2) for share in row)) for name, *row in shares.itertuples()]
+    return table_of(("estimator", *(f"{n} rows" for n in shares.columns[:-1]), "all"), rows)

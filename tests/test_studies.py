@@ -2,6 +2,7 @@
 
 import bz2
 import os
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -499,3 +500,13 @@ def test_published_regrets_of_trees_are_not_larger_than_those_of_other_authors(s
     assert (cells["n=1000"] > -2).all()
     assert (cells["n=2500"] > 4).all()
     assert table.groupby("setting")["value"].nunique().tolist() == [1, 1]
+
+
+def test_the_page_of_estimators_names_the_intervals_that_fail():
+    rows = published("interval_coverage")
+    assert (rows["logs"] == 40).all()
+    assert rows["simulator"].nunique() == 3
+    shares = rows.groupby("estimator")["coverage"].mean()
+    page = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
+    [named] = re.findall(r"95 % intervals of (.*) cover the true cost", page)
+    assert set(re.findall(r"`(\w+)`", named)) == set(shares.index[shares < 0.9])

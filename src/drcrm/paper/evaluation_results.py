@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from drcrm.paper.reports.drawing import add_legend, handles_of
 from drcrm.paper.reports.markup import number, with_error
@@ -89,4 +90,5 @@ def _panels(metrics: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame, Look], No
         axes.set_title(f"{simulator}: {policy}, logged by {logging}")
         for name, curve in rows.groupby("estimator", sort=False):
             draw(axes, curve, looks[name])
+        axes.xaxis.set(major_locator=LogLocator(subs=(1, 3)), minor_formatter=NullFormatter(), major_formatter="{x:g}")
     return add_legend(figure, handles_of(looks.values(), has_line=True), columns=3)
