@@ -316,7 +316,7 @@ def slices_add_up(case: Case) -> None:
 def _dr_value(case: Case) -> float | None:
     """Return the doubly robust estimate if the answer's slices have it; a ratio does not add up."""
     estimates = case.numbers["estimates"]
-    return estimates["dr"]["value"] if case.numbers["certificate"]["estimate"] == "dr" else None
+    return estimates["dr"]["value"] if case.numbers["certificate"].get("estimate") == "dr" else None
 
 
 @relation(lambda row: row.guardrail != "none" and (row.estimate in ("ips", "snips") or row.look == "anytime"))
