@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 from synthetic import draw_actions
 
 import drcrm
-from drcrm.mapping.log_mapping import VALIDATIONS
+from drcrm.mapping.conflicts import VALIDATIONS
 
 ALGORITHM = {
     "estimator": "KLDRO",

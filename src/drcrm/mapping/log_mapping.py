@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
+from drcrm.mapping.conflicts import BLOCKS, FEATURES, HOLDOUT, find_conflicts
 from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity
 from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
-VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
 DEPLOYMENTS = REFIT, MIXTURE = "refit", "mixture"
 EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
@@ -28,8 +27,6 @@ LEARNING = (
     *("interactions", "algorithm", "split", "validation", "cost_range", "least_propensity", "explore", "shift"),
     *("propensity_model", "most_rows", "deploy"),
 )
-OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
-FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
 
 @dataclass(frozen=True)
@@ -310,7 +307,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         values.setdefault("split", f"group {SHARE} %")
     mapping = LogMapping(**values)
     has_null = "propensity" in content and content["propensity"] is None
-    for conflict in _conflicts(mapping, has_null, has_split=content.get("split") is not None):
+    for conflict in find_conflicts(mapping, has_null, has_split=content.get("split") is not None):
         raise InputError(conflict)
     return mapping
 
@@ -319,57 +316,3 @@ def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:
     if isinstance(algorithm, list | tuple):
         return list(map(_as_list, algorithm))
     return dict(algorithm) if isinstance(algorithm, Mapping) else algorithm
-
-
-def _conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iterator[str]:
-    """Yield a message for each conflict between keys."""
-    for first, second in (("action", "labels"), ("reward", "cost"), ("action", "list"), ("labels", "list")):
-        if getattr(mapping, first) and getattr(mapping, second):
-            yield f"mapping has {first} and {second}, expected only one of them"
-    for first, second in (("list", "chosen"), ("chosen", "list")):
-        if getattr(mapping, first) and not getattr(mapping, second):
-            yield f"mapping has {first}, but no {second}: a row for each candidate of a list needs both columns"
-    if has_null and mapping.propensity_model is None:
-        yield "propensity is null; name a column, or add propensity_model: auto"
-    if (mapping.propensity or mapping.known_propensity) and mapping.propensity_model:
-        known = "a column" if mapping.propensity else "known"
-        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
-    if mapping.limits and (mapping.labels or mapping.list):
-        yield "limits and budget need one of K actions per row, but the mapping has labels or a list; remove the limits"
-    if mapping.rule and mapping.labels:
-        yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
-    if mapping.weights and not mapping.action:
-        yield "propensity has weights, so the mapping must have action; weights of labels and lists cannot be read"
-    if mapping.validation == BLOCKS and has_split:
-        yield f"split is {mapping.split!r}, but validation: blocks holds out no rows: remove one of them"
-    if mapping.deploy is not None and mapping.validation != BLOCKS:
-        yield f"deploy is {mapping.deploy!r}, but only validation: blocks has policies of blocks: set both, or neither"
-    kind, share = mapping.split_rule
-    if not 0 < share < 1:
-        yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"
-    if kind == "group" and mapping.group is None:
-        yield f"split is {mapping.split!r}, but the mapping has no group; name the column of the groups"
-    low, high = mapping.cost_range or (0, 1)
-    if not -float("inf") < low < high < float("inf"):
-        yield f"cost_range is {[low, high]!r}, expected [least, largest], two finite numbers with least < largest"
-    try:
-        codecs.lookup(mapping.encoding or "utf8")
-    except LookupError:
-        yield f"encoding is {mapping.encoding!r}, expected an encoding such as 'cp1252', 'latin-1' or 'utf-16'"
-    yield from _shared_columns(mapping)
-
-
-def _shared_columns(mapping: LogMapping) -> Iterator[str]:
-    """Yield a message for each column with two meanings; only ``time`` and the rule may also be features."""
-    outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
-    outcomes.append(("the outcome of a guardrail", mapping.guardrail_columns))
-    outcomes.append(("weights of propensity", mapping.weights or ()))
-    features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
-    alone = [[*outcomes, (key, column or ())] for key, column in (("time", mapping.time), ("rule", mapping.rule))]
-    alone.append([*features, ("the price of budget", mapping.price_column or ())])
-    for roles in ([*outcomes, ("id", mapping.id or ()), *features], *alone):
-        role_of: dict[str, str] = {}
-        for role, columns in roles:
-            for column in [columns] if isinstance(columns, str) else columns:
-                if role_of.setdefault(column, role) != role:
-                    yield f"{column!r} is {role_of[column]} and {role}, expected a different column for each"

@@ -39,7 +39,8 @@ from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import Source, name_of, written_log
 from drcrm.logs.report.answer import Answer
-from drcrm.mapping.log_mapping import BLOCKS, MIXTURE, REFIT
+from drcrm.mapping.conflicts import BLOCKS
+from drcrm.mapping.log_mapping import MIXTURE, REFIT
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.limits.training_limits import require_attainable
 from drcrm.version import __version__
