@@ -16,7 +16,9 @@ rule fetch:
     params:
         code=library_code,
         mirror=unchecked(config["mirror"] or ""),
-        settings=lambda w: json.dumps(step_parameters.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True),
+        settings=lambda w: json.dumps(
+            step_parameters.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True
+        ),
     message:
         "fetch {wildcards.dataset}"
     shell:

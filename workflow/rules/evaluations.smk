@@ -23,7 +23,10 @@ rule evaluation_shard:
     resources:
         **STUDY_RESOURCES,
     params:
-        code=lambda wildcards: [*code_of_study(wildcards), *map(version, step_parameters.module_files(entry_of(wildcards)))],
+        code=lambda wildcards: [
+            *code_of_study(wildcards),
+            *map(version, step_parameters.module_files(entry_of(wildcards))),
+        ],
         arguments=lambda wildcards: arguments_of_repetitions(
             entry_of(wildcards), int(wildcards.shard), ["--resources", "resources"]
         ),

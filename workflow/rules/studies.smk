@@ -42,7 +42,14 @@ def arguments_of_repetitions(entry, shard, folder):
     """Return the arguments of a study's command for a shard: repetitions, options, and the folder of the files."""
     count, shards = entry.get("repetitions", 1), len(shards_of(entry))
     first, end = (place * count // shards for place in (shard, shard + 1))
-    return [*folder, "--repetitions", first, end, "--options", json.dumps(step_parameters.options_of_entry(config, entry))]
+    return [
+        *folder,
+        "--repetitions",
+        first,
+        end,
+        "--options",
+        json.dumps(step_parameters.options_of_entry(config, entry)),
+    ]
 
 
 def rows_of_study(wildcards):
