@@ -11,7 +11,7 @@ import pytest
 from step_chain import run_step
 from workflows import write_config, write_data
 
-from drcrm.paper import sources
+from drcrm.paper.datasets import sources
 from faults.harness import CONFIG, assert_same_files, run, single_line
 
 NAMES = ("train.svm", "test.svm")
