@@ -508,5 +508,5 @@ def test_the_page_of_estimators_names_the_intervals_that_fail():
     assert rows["simulator"].nunique() == 3
     shares = rows.groupby("estimator")["coverage"].mean()
     page = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
-    [named] = re.findall(r"95 % intervals of (.*) cover the true cost", page)
+    [named] = re.findall(r"in less than 90 % of all logs: (.*)\.", page)
     assert set(re.findall(r"`(\w+)`", named)) == set(shares.index[shares < 0.9])
