@@ -172,6 +172,7 @@ def test_learn_writes_the_baseline_if_no_candidate_is_better(weeks, compare, tmp
     answer, text = compare("learn", *arguments, baseline="old.npz")
     assert (answer["kept"], "exploration" in answer) == ("baseline", False)
     assert "No candidate was shown to beat the baseline old.npz" in text
+    assert "Keep the baseline old.npz" in answer["next_step"]
     kept, baseline = read_policy(tmp_path / "p.npz", with_rows=True), read_policy(weeks / "old.npz", with_rows=True)
     np.testing.assert_array_equal(kept.policy.coef, baseline.policy.coef)
     np.testing.assert_array_equal(kept.rows.heldout, baseline.rows.heldout)

@@ -25,6 +25,7 @@ from diagnosed_logs import (
 from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
+from drcrm.arrays.number_formats import format_number
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
@@ -42,6 +43,15 @@ from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.units import Units
+
+
+def test_a_number_that_would_be_rounded_to_0_keeps_its_sign():
+    """But not one that is rounding error."""
+    _, _, comparison = judge(BEST)
+    error = comparison.difference.standard_error
+    assert comparison.format(0.01 * error) == format_number(0.01 * error, sign=True, digits=1)
+    assert comparison.format(-0.01 * error).startswith("−0.00")
+    assert comparison.format(1e-6 * error).strip("0.") == ""
 
 
 def test_the_verdict_on_a_correct_log_is_true():

@@ -122,7 +122,11 @@ def change(column: str, value: object):
         ),
         (change("click", np.inf), "reward 'click' is "),
         (change("age", np.inf), "in row 17, expected a finite number"),
-        (change("click", None), "in row 17, expected a finite number; only features may be missing: remove such rows"),
+        (
+            change("click", None),
+            "in row 17, expected a finite number; only features may be missing: remove such rows, and if outcomes "
+            "arrive late, all rows that are as new",
+        ),
         (change("p", "NA"), "'NA' in row 17, expected a value in (0, 1]; only features may be missing"),
         (change("age", "1 234"), "age is '1 234' in row 17, expected a finite number without thousands separators"),
         (change("age", "2024-05-01"), "expected a finite number; list dates and times in features: {time: [...]}"),
