@@ -1,7 +1,7 @@
 """Fixed policies in drcrm's files: a policy is a function of the context, whatever the encoding of a format is.
 
-``drcrm learn`` writes a file for each kind of action and format. Its encoding is then replaced by that of an earlier
-log, and its coefficients by those with which this encoding gives the scores of the function.
+``drcrm learn`` writes a file for each kind of action and format. The encoding of an earlier log then
+replaces its encoding. New coefficients give the scores of the function with this encoding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relations between answers: the same question in another form has the same answer.
 
-Each function takes a case and raises AssertionError if the relation does not hold. ``applies`` says for which rows it
-can be asked.
+Each function takes a case and raises AssertionError if the relation does not hold. A row
+has the relation if ``applies`` of the row is true.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def guardrail_is_an_outcome(case: Case) -> None:
 
 @relation(lambda row: row.units == "pdrop")
 def kept_events_are_single_observations(case: Case) -> None:
-    """A kept event that stands for two is a group of two copies; if all stand for two, they are events."""
+    """A kept event of weight 2 is a group of two copies. If all events have weight 2, weights change nothing."""
     log, weight = case.log, np.round(case.log.weight).astype(int)
     copies, policy = np.repeat(np.arange(log.n), weight), policy_probabilities(log)
     events, copied = read_log(case.files, mapping_of(log)), library_log(with_row(log, units="rows").take(copies))

@@ -61,7 +61,7 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
 def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
     """Yield the files of a log: for a table in memory, a temporary file without the index, ``frame.csv``.
 
-    If cells are lists, it is ``frame.jsonl``. Errors about the file name the frame instead of it.
+    If cells are lists of objects, it is ``frame.jsonl``. Errors about the file name the frame instead of it.
     """
     if not isinstance(log, pd.DataFrame):
         yield log
@@ -81,13 +81,16 @@ def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
 
 
 def has_lists(frame: pd.DataFrame) -> bool:
-    """Return whether a frame has a column with a list in its first row."""
-    return any(isinstance(cell, list | np.ndarray) for cell in frame.head(1).to_numpy(dtype=object).ravel())
+    """Return whether a frame has a column with a list of objects in its first row. Lists of numbers are weights."""
+    lists = [cell for cell in frame.head(1).to_numpy(dtype=object).ravel() if isinstance(cell, list | np.ndarray)]
+    return any(isinstance(part, dict) for cell in lists for part in cell)
 
 
 def _plain(value: Any) -> Any:
-    """Return an array or a number of NumPy as Python's, and other objects, such as times, as texts."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+    """Return an array or a number of NumPy as Python's, missing values as None, and times as texts."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return None if pd.isna(value) else str(value)
 
 
 def read_raw_log(

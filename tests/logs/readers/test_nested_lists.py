@@ -10,6 +10,7 @@ from log_fixtures import assert_same_log
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.logs.read_log import has_lists
 
 MAPPING = {
     "list": "items",
@@ -154,3 +155,15 @@ def test_a_policy_learned_from_nested_lists_predicts_for_both_layouts(decisions,
         drawn[name] = pd.read_csv(tmp_path / "drawn.csv")
     pd.testing.assert_frame_equal(drawn["new.jsonl"], drawn["new.csv"])
     assert len(drawn["new.csv"]) == 60
+
+
+def test_a_frame_with_weights_or_missing_values_is_read_without_a_file(decisions):
+    """Lists of numbers are weights. A missing value of a nullable column stays missing next to lists of objects."""
+    frame = pd.DataFrame({"a": ["x", "y"] * 5, "w": [[0.5, 0.5]] * 10, "r": [0, 1] * 5, "age": [1.0, 2.0] * 5})
+    assert not has_lists(frame)
+    city = pd.Series(["Bern", pd.NA] * 30, dtype="string")
+    log = drcrm.read_log(
+        pd.DataFrame(decisions).assign(device=city, seen=pd.NaT),
+        MAPPING,
+    )
+    assert "<NA>" not in str(log.encoding.as_dict())

@@ -33,6 +33,11 @@ def clean(text: object) -> str:
     return " ".join(sanitize(text).split())
 
 
+def quote_label(label: str) -> str:
+    """Return the label of a policy in quotation marks if it has a comma, so that it does not read like a list."""
+    return f'"{label}"' if "," in label else label
+
+
 def clean_name(text: object) -> str:
     """Return a clean name, which is never empty."""
     return clean(text) or "(no name)"

@@ -14,7 +14,7 @@ from drcrm.arrays.number_formats import (
     plural,
 )
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
-from drcrm.logs.diagnostics.formats import clean, shorten
+from drcrm.logs.diagnostics.formats import clean, quote_label, shorten
 from drcrm.logs.report.answer import Answer
 
 VERDICTS = {  # verdict → CSS class of the page's header, and title
@@ -124,7 +124,7 @@ def readability(answer: Answer) -> str:
         return ""
     change, choices = units.interval(part["difference"]), format_count(answer.choices)
     interval = f" ({answer.level} interval {answer.format_interval(change, '', sign=True)})"
-    other, tree = (f'"{name}"' if "," in name else name for name in (shorten(part["other"]), shorten(part["tree"])))
+    other, tree = (quote_label(shorten(part[key])) for key in ("other", "tree"))
     return (
         f"Compared with {other}, {tree} changes {units.name} by {answer.format(change.value, sign=True)} per row"
         f"{interval if change.is_bounded else ''}. The interval is of these two policies, and not adjusted for their "

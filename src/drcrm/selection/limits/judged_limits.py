@@ -2,9 +2,9 @@
 
 With the price A(a) of each action, row i has the term z_i = Σ_a π(a|x_i) A(a), with the policy's share of uniform
 actions. It needs no weights and no outcomes. The limit holds if the upper bound on the mean of z is at most the limit.
-The bound is that of :mod:`drcrm.evaluation.bounds.skewness` with the skewness of z. A share q of contexts that cost the
-most, and of which n units have none, is at most 1 − δ^{1/n}; the bound is at least one standard error plus the cost of
-such a share. In blocks, the bound is on the mean with the weights of the verdict.
+The bound is that of :mod:`drcrm.evaluation.bounds.skewness` with the skewness of z. The log can lack the contexts in
+which actions cost the most. Their share is at most 1 − δ^{1/n} if none of n units has one. The bound is at least one
+standard error plus the cost of this share. In blocks, the bound is on the mean with the weights of the verdict.
 
 A verdict is false only if one of its bounds is. So the bounds share no δ with the main outcome, and like those of
 guardrails they have the level δ/k, where k is the effective number of candidates. Prices count as known.

@@ -39,7 +39,7 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
-from drcrm.logs.diagnostics.formats import capitalize
+from drcrm.logs.diagnostics.formats import capitalize, quote_label
 
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
@@ -208,8 +208,7 @@ def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
         form = partial(percent, decimals=decimals_for([], [1000 * share]), sign=True)
         interval = _describe_interval(comparison.relative if has_intervals else {}, sign, form)
         text += f", or {form(share)}{interval}"
-    label = f'"{evidence.label}"' if "," in evidence.label else evidence.label
-    return f"Compared with {evidence.reference}, {label} {text}"
+    return f"Compared with {evidence.reference}, {quote_label(evidence.label)} {text}"
 
 
 def _describe_interval(estimate: Mapping[str, float], sign: int, form: Callable[[float], str], start: str = "") -> str:
