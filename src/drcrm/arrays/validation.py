@@ -194,11 +194,11 @@ def check_column_names(fitted: object, names: np.ndarray | None, owner: str) -> 
         "lacks": [name for name in expected if name not in actual],
         "has in addition": [name for name in actual if name not in expected],
     }
-    found = "; it ".join(f"{verb} {', '.join(columns[:5])}" for verb, columns in differences.items() if columns)
-    found = found or f"has them in another order: {', '.join(actual[:5])}"
+    mismatch = "; it ".join(f"{verb} {', '.join(columns[:5])}" for verb, columns in differences.items() if columns)
+    mismatch = mismatch or f"has them in another order: {', '.join(actual[:5])}"
     raise InputError(
         f"X must have the columns of the fit of the {owner}, {', '.join(expected[:5])}{' …' * (len(expected) > 5)}, in "
-        f"this order; it {found}. Select them by X[estimator.feature_names_in_]"
+        f"this order; it {mismatch}. Select them by X[estimator.feature_names_in_]"
     )
 
 

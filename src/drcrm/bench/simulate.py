@@ -172,8 +172,8 @@ class Linear(Simulator):
         self.clusters = np.arange(actions) % (clusters or actions)
         rng = np.random.default_rng(seed)
         size = self.feature_map(np.zeros((1, features))).shape[1]
-        of_clusters, own, change = (rng.normal(size=(size, actions)) for _ in range(3))
-        self.coef = of_clusters[:, self.clusters] + (within * own if clusters else 0)
+        of_clusters, of_actions, change = (rng.normal(size=(size, actions)) for _ in range(3))
+        self.coef = of_clusters[:, self.clusters] + (within * of_actions if clusters else 0)
         self.change = change
 
     def feature_map(self, X: np.ndarray) -> np.ndarray:
@@ -278,14 +278,14 @@ class Labelled(Simulator):
 
     def __init__(self, X: Any, y: Any, seed: int = 0):
         classes, y = np.unique(y, return_inverse=True)
-        inside, other = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
-        missing = np.setdiff1d(np.arange(len(classes)), y[other])
+        inside, training = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+        missing = np.setdiff1d(np.arange(len(classes)), y[training])
         if len(missing):
             raise InputError(
                 f"each class needs a row in both halves, class {classes[missing[0]]} has none in the second"
             )
         X = np.asarray(X, dtype=float)
-        self._regression = LogisticRegression(max_iter=2000).fit(X[other], y[other])
+        self._regression = LogisticRegression(max_iter=2000).fit(X[training], y[training])
         self._X, self._costs = X[inside], -np.eye(len(classes))[y[inside]]
 
     def draw_contexts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

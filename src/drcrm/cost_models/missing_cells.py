@@ -117,8 +117,8 @@ class _Draws:
         if not len(rows):
             return 1.0
         left, error = 1 - self.propensity[rows], 0.0
-        for other in self.central.keys() - {k}:
-            is_drawn, modelled = self.action[rows] == other, self.central[other][rows]
+        for action in self.central.keys() - {k}:
+            is_drawn, modelled = self.action[rows] == action, self.central[action][rows]
             left = left - np.where(is_drawn, 0.0, modelled)
             if is_drawn.any():
                 squares = (modelled - self.propensity[rows])[is_drawn] ** 2
@@ -227,12 +227,12 @@ def _find_boxes(draws: _Draws, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]
         for node, low, high in _boxes(tree.tree_, draws.X.shape[1]):
             rows = leaf == node
             leaves.append((draws.log_tail(k, rows), rows, low, high))
-    used, found = np.zeros(len(is_drawn), dtype=bool), 0
+    used, n_boxes = np.zeros(len(is_drawn), dtype=bool), 0
     for tail, rows, low, high in sorted(leaves, key=lambda leaf: leaf[0]):
-        if tail > np.log(LEVEL_OF_SEARCH) or found == MOST_CELLS:
+        if tail > np.log(LEVEL_OF_SEARCH) or n_boxes == MOST_CELLS:
             return
         if (used & rows).sum() <= rows.sum() / 2 and draws.lack(k, rows, LEVEL_OF_SEARCH):
-            used, found = used | rows, found + 1
+            used, n_boxes = used | rows, n_boxes + 1
             yield low, high
 
 

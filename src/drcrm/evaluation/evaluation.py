@@ -102,8 +102,8 @@ class Evaluation:
         log = as_log(log).with_groups(groups)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
-        given = policy, None if isinstance(baseline, str) else baseline, logging_policy
-        policies = policies_for_log(dict(zip(ROLES, given, strict=True)), log)
+        in_roles = policy, None if isinstance(baseline, str) else baseline, logging_policy
+        policies = policies_for_log(dict(zip(ROLES, in_roles, strict=True)), log)
         regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
         cost_model = model_for_log(cost_model, log)
         log = log.without_empty_rows()

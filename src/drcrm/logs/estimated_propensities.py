@@ -159,11 +159,11 @@ def supported_floor(log: BanditLog, mean: np.ndarray) -> float:
     weight = np.broadcast_to(log.actions.broadcast(np.bincount(log.context, log.count, log.n_contexts)), mean.shape)
     possible, expected = (np.cumsum(values.ravel()[cells]) for values in (weight, weight * mean))
     levels = np.unique(logged)
-    found = np.cumsum(log.count[rows])[np.searchsorted(logged[rows], levels, side="right") - 1]
-    levels, found = levels[found >= SUPPORT_ROWS], found[found >= SUPPORT_ROWS]
+    n_logged = np.cumsum(log.count[rows])[np.searchsorted(logged[rows], levels, side="right") - 1]
+    levels, n_logged = levels[n_logged >= SUPPORT_ROWS], n_logged[n_logged >= SUPPORT_ROWS]
     last = np.searchsorted(mean.ravel()[cells], levels * (1 + ROUNDING), side="right") - 1
-    has_misfit = expected[last[0]] < found[0] - 2 * np.sqrt(found[0])
-    return float((found / possible[last]).min()) if has_misfit else 0.0
+    has_misfit = expected[last[0]] < n_logged[0] - 2 * np.sqrt(n_logged[0])
+    return float((n_logged / possible[last]).min()) if has_misfit else 0.0
 
 
 def _calibrate(log: BanditLog, mean: np.ndarray) -> tuple[np.ndarray, float]:

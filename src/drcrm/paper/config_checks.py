@@ -100,9 +100,9 @@ def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
 def _check_path(key: str, path: str, dataset: Mapping) -> Iterator[str]:
     """Yield keys that the format of a local file needs or does not have."""
     needed = ["label_columns"] if is_table(path, ".csv") else [] if is_table(path) else ["test_path", *TEXT_KEYS]
-    other = TEXT_OPTIONS if is_table(path) else []
+    forbidden = TEXT_OPTIONS if is_table(path) else []
     yield from (f"{key}: {path} needs {name}" for name in needed if name not in dataset)
-    yield from (f"{key}.{name}: {path} cannot have it" for name in other if dataset.get(name))
+    yield from (f"{key}.{name}: {path} cannot have it" for name in forbidden if dataset.get(name))
     if not is_table(path, ".csv") and "label_columns" in dataset:
         yield f"{key}.label_columns: {path} has no named columns, only a CSV file has"
     if dataset.get("actions") == "single" and len(dataset.get("label_columns", [""])) != 1:

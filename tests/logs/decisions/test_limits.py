@@ -76,7 +76,7 @@ def test_a_policy_beyond_a_limit_is_not_better(tmp_path):
     later = log_of(3000, seed=1)
     assert certify(tmp_path / "policy.npz", later, MAPPING).is_better
     answer = certify(tmp_path / "policy.npz", later, MAPPING | {"limits": {"call": 0.3}})
-    assert (answer.verdict.name, answer.verdict.shown) == (NOT_SHOWN, BETTER)
+    assert (answer.verdict.name, answer.verdict.direction) == (NOT_SHOWN, BETTER)
     assert answer.verdict.violated == ["limit on the share of call"]
     text = " ".join(str(answer).split())
     assert "But the share of call, which must be at most 30 %, is exceeded: it is " in text

@@ -156,7 +156,7 @@ def test_better_needs_all_guardrails():
     assert describe_guardrails(rails, 0.95) == " Guardrails that hold: unsubscribed, money."
     broken = judged(replace(COST, margin=-1.0), 0)
     refused = decide([], replace(BETTER, guardrails=[broken, rails[1]]))
-    assert (refused.name, refused.shown, refused.unmet) == ("not shown", "better", (broken,))
+    assert (refused.name, refused.direction, refused.unmet) == ("not shown", "better", (broken,))
     sentence = describe_guardrails([broken, rails[1]], 0.95)
     assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in sentence
     assert "must change by at most −1." in sentence

@@ -73,9 +73,9 @@ def price_readability(judgement: Judgement) -> dict[str, object] | None:
             first.setdefault("other" if candidate is None else "tree", policy)
     if len(first) < 2 or best not in first.values():
         return None
-    tree, other = first["tree"], first["other"]
-    difference = _compare(judgement, tree.policy, Reference(other.label, other.policy)).difference
-    return {"tree": tree.label, "other": other.label, "difference": difference.as_dict()}
+    tree, rival = first["tree"], first["other"]
+    difference = _compare(judgement, tree.policy, Reference(rival.label, rival.policy)).difference
+    return {"tree": tree.label, "other": rival.label, "difference": difference.as_dict()}
 
 
 def _compare(judgement: Judgement, policy: Any, reference: Reference) -> Comparison:

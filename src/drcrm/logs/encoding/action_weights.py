@@ -74,10 +74,10 @@ def _places(names: Sequence[str], actions: Sequence[str], are_numbers: bool) -> 
     for name in names:
         if name not in place:
             advice = "list the names in the order of the weights: propensity: {weights: …, actions: [a, b, c]}"
-            found = (
+            expected = (
                 f"the numbers 0 to {len(actions) - 1}" if are_numbers else f"propensity.actions: {', '.join(actions)}"
             )
-            raise InputError(f"the log has the action {name!r}, expected one of {found}; {advice}")
+            raise InputError(f"the log has the action {name!r}, expected one of {expected}; {advice}")
     return np.array([place[name] for name in names], dtype=np.intp)
 
 

@@ -33,8 +33,8 @@ def explode_lists(
             continue
         objects, sizes = objects_of_lists(table[list_id].combine_chunks(), list_id, first)
         if absent := [name for name in names if name not in objects.column_names]:
-            found = ", ".join(objects.column_names)
-            raise InputError(f"the objects in {list_id!r} have no field for {absent[0]!r}, expected one of {found}")
+            available = ", ".join(objects.column_names)
+            raise InputError(f"the objects in {list_id!r} have no field for {absent[0]!r}, expected one of {available}")
         rows, starts = np.repeat(np.arange(len(table)), sizes), np.append(0, np.cumsum(sizes))
         result = table.drop_columns(list_id).take(rows).append_column(list_id, arrow.array(first + rows))
         for name in names:

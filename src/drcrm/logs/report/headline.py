@@ -124,9 +124,9 @@ def readability(answer: Answer) -> str:
         return ""
     change, choices = units.interval(part["difference"]), format_count(answer.choices)
     interval = f" ({answer.level} interval {answer.format_interval(change, '', sign=True)})"
-    other, tree = (quote_label(shorten(part[key])) for key in ("other", "tree"))
+    rival, tree = (quote_label(shorten(part[key])) for key in ("other", "tree"))
     return (
-        f"Compared with {other}, {tree} changes {units.name} by {answer.format(change.value, sign=True)} per row"
+        f"Compared with {rival}, {tree} changes {units.name} by {answer.format(change.value, sign=True)} per row"
         f"{interval if change.is_bounded else ''}. The interval is of these two policies, and not adjusted for their "
         f"choice among {choices} candidates on the same rows."
     )

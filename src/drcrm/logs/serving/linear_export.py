@@ -75,7 +75,7 @@ def to_sql(content: dict[str, Any]) -> str:
     ]
     shares = []
     for name, score in zip(names, scores, strict=True):
-        total = " + ".join(_power(f"{other} - {score}") if other != score else "1.0e0" for other in scores)
+        total = " + ".join(_power(f"{rival} - {score}") if rival != score else "1.0e0" for rival in scores)
         share = f"{explore / len(names):.16e} + {1 - explore:.16e} / ({total})"
         shares.append(f"  {share} AS {identifier(f'p_{name}')}")
     sums = []

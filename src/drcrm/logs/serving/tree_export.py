@@ -95,13 +95,13 @@ def probabilities_of(content: dict[str, Any], action: int) -> list[float]:
 def to_sql(content: dict[str, Any]) -> str:
     """Return a query that adds the best action and the probability of each action to the rows of a table."""
     names = [literal(str(name)) for name in content["names"]]
-    best, other = (probabilities_of(content, 0)[place] for place in (0, 1))
+    best, rest = (probabilities_of(content, 0)[place] for place in (0, 1))
     lines = [
         "-- The best action of a policy tree, and the probability of each action with its share of exploration.",
         f"-- Replace {TABLE} by your table. Numbers must be numbers or NULL, categories are compared as texts.",
         "SELECT decided.*,",
         *(
-            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {other!r} END AS {identifier(f'p_{raw}')},"
+            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {rest!r} END AS {identifier(f'p_{raw}')},"
             for name, raw in zip(names, content["names"], strict=True)
         ),
     ]

@@ -171,7 +171,7 @@ def best_mixed_tree(problem: Problem, search: Callable[[np.ndarray], tuple[Actio
     root = np.zeros(n, dtype=np.intp)
     [values], costs = problem.totals(root)
     costs = costs[:, 0]
-    found = [(ActionTree(Node(int(values.argmax()), 1.0), [], K), root)]
+    trees = [(ActionTree(Node(int(values.argmax()), 1.0), [], K), root)]
     unit, prices, bound = np.ptp(values) or 1.0, np.zeros(len(problem.limits)), np.inf
     for _ in range(MOST_TREES):
         tree, leaf = search(problem.priced(prices))
@@ -180,13 +180,13 @@ def best_mixed_tree(problem: Problem, search: Callable[[np.ndarray], tuple[Actio
         value, cost = float(of_leaf[place].sum()), costs_of_leaf[:, *place].sum(axis=-1)
         if not prices.any() and not problem.excess(cost):
             return MixedTree(tree, leaf, np.eye(K)[place[1]], value, cost, value)
-        found.append((tree, leaf))
+        trees.append((tree, leaf))
         bound = min(bound, value - float(prices @ (cost - problem.limits)))
         values, costs = np.append(values, value), np.column_stack([costs, cost])
         _, prices, mixed = solve_mixture(values, costs, problem.limits, np.ones((1, len(values))))
         if bound - mixed <= TOLERANCE * unit:
             break
-    mixtures = [problem.mix(*part) for part in found]
+    mixtures = [problem.mix(*part) for part in trees]
     best = max(mixtures, key=lambda part: part.value - LARGEST_PRICE * unit * problem.excess(part.costs))
     return best._replace(bound=bound)
 

@@ -42,8 +42,8 @@ def action_prices(limit: ActionLimit, log: BanditLog) -> np.ndarray:
     The price of an action from a column is its mean over the rows with the action, with weights 1/p.
     """
     names = [str(name) for name in log.encoding.names]
-    named = [str(limit.action)] if limit.action else [*(limit.prices or ())]
-    unknown = [name for name in named if name not in names]
+    limited = [str(limit.action)] if limit.action else [*(limit.prices or ())]
+    unknown = [name for name in limited if name not in names]
     if unknown:
         key = "limits" if limit.prices is None else "budget.prices"
         raise InputError(f"{key} has the action {unknown[0]!r}, expected actions of the log: {', '.join(names)}")

@@ -114,8 +114,8 @@ def steps_until_left(policies: Sequence[WatchedPolicy], size: int) -> list[int |
         return float(bets.bounds(np.array([steps]))[0])
 
     def is_out(policy: WatchedPolicy, steps: int) -> bool:
-        others = min(bound(other.upper, steps) for other in policies if other is not policy)
-        return bound(policy.lower, steps) > others
+        least_upper = min(bound(rival.upper, steps) for rival in policies if rival is not policy)
+        return bound(policy.lower, steps) > least_upper
 
     def first_out(policy: WatchedPolicy) -> int | None:
         if not is_out(policy, size):

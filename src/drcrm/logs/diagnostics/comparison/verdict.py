@@ -82,7 +82,7 @@ class Verdict:
         The failed checks that decide. Sentences name the first.
     refusal : str or None
         Why there are no bounds.
-    shown : str
+    direction : str
         What the bounds show about the policy: "better", "worse" or "not shown".
     guardrails : sequence of JudgedGuardrail
         What the log shows of each guardrail.
@@ -95,7 +95,7 @@ class Verdict:
     name: str
     failed: tuple[Check, ...] = ()
     refusal: str | None = None
-    shown: str = NOT_SHOWN
+    direction: str = NOT_SHOWN
     guardrails: Sequence[JudgedGuardrail] = ()
     limits: Sequence[JudgedLimit] = ()
     is_own_log: bool = False
@@ -108,19 +108,19 @@ class Verdict:
     @property
     def unmet(self) -> tuple[JudgedGuardrail, ...]:
         """The guardrails that are not shown to hold, if only they prevent *better*."""
-        return tuple(rail for rail in self.guardrails if rail.status != "holds") if self.shown == BETTER else ()
+        return tuple(rail for rail in self.guardrails if rail.status != "holds") if self.direction == BETTER else ()
 
     @property
     def unmet_limits(self) -> tuple[JudgedLimit, ...]:
         """The limits that are not shown to hold, if they, or guardrails, prevent *better*."""
-        return tuple(part for part in self.limits if part.status != "holds") if self.shown == BETTER else ()
+        return tuple(part for part in self.limits if part.status != "holds") if self.direction == BETTER else ()
 
     @property
     def violated(self) -> list[str]:
         """The violated guardrails and limits as messages name them, if the verdict is *not shown*."""
-        named = [(f"guardrail {rail.guardrail.name}", rail.status) for rail in self.guardrails]
-        named += [(part.limit.key, part.status) for part in self.limits]
-        return [name for name, status in named if self.name == NOT_SHOWN and status == "violated"]
+        statuses = [(f"guardrail {rail.guardrail.name}", rail.status) for rail in self.guardrails]
+        statuses += [(part.limit.key, part.status) for part in self.limits]
+        return [name for name, status in statuses if self.name == NOT_SHOWN and status == "violated"]
 
     @property
     def has_bounds(self) -> bool:
@@ -229,8 +229,8 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     if failed or bounds.refusal is not None:
         is_open = failed and bounds.has_every_action and all(check.consequence in IMPRECISE for check in failed)
         return make(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal)
-    shown = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
-    verdict = make(shown, shown=shown)
+    direction = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
+    verdict = make(direction, direction=direction)
     return replace(verdict, name=NOT_SHOWN) if verdict.unmet or verdict.unmet_limits or is_own_log else verdict
 
 

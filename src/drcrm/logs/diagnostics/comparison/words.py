@@ -105,10 +105,10 @@ def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool
         return verdict.failed[0].statement, REPAIRS, False
     if not verdict.has_bounds:
         return _explain_refusal(verdict, evidence)
-    if verdict.shown == NOT_SHOWN:
+    if verdict.direction == NOT_SHOWN:
         return _explain_open(evidence)
-    claim = _claim(evidence, verdict.shown == BETTER) + untested(evidence.diagnosis)
-    if verdict.shown == WORSE:
+    claim = _claim(evidence, verdict.direction == BETTER) + untested(evidence.diagnosis)
+    if verdict.direction == WORSE:
         return claim, [], False
     advice = [*map(advise_guardrail, verdict.unmet), *map(advise_limit, verdict.unmet_limits)]
     sentence = claim + describe_guardrails(verdict.guardrails, evidence.confidence)
@@ -186,8 +186,8 @@ def state_certificates(
     )
     rails = describe_guardrails(verdict.guardrails, evidence.confidence)
     rails += describe_limits(verdict.limits, evidence.confidence)
-    own = OWN_LOG if verdict.is_own_log else ""
-    return replace(statement, verdict="certified", sentence=own + bounds + rails + untested(evidence.diagnosis))
+    of_own_log = OWN_LOG if verdict.is_own_log else ""
+    return replace(statement, verdict="certified", sentence=of_own_log + bounds + rails + untested(evidence.diagnosis))
 
 
 def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
@@ -198,9 +198,9 @@ def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
     """
     comparison, sign = evidence.comparison, evidence.units.sign
     mean = comparison.reference
-    shown = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
-    amount, start = sign * shown["value"] + 0.0, f"{format_level(evidence.confidence)} interval "
-    interval = _describe_interval(shown, sign, comparison.format, start)
+    change = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
+    amount, start = sign * change["value"] + 0.0, f"{format_level(evidence.confidence)} interval "
+    interval = _describe_interval(change, sign, comparison.format, start)
     text = f"changes {evidence.quantity} by {comparison.format(amount)} per row{interval}"
     has_mean = not comparison.settings.reference.is_baseline and evidence.radius is None and sign * mean > 0
     share = amount / abs(mean) if mean else np.inf
@@ -294,15 +294,15 @@ def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]
         return "", []
     per_row = max(1 / certificate.effective_size - 1 / rows, 0.0)
     error = certificate.mean_weight * np.sqrt(per_row * rows / certificate.n)
-    shown = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
+    detectable = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
     least = percent(np.floor(1000 * share) / 1000, 1)
     sentence = f" It also stays better if the logging policy never takes up to {least} of the policy's actions."
-    if shown <= share:
+    if detectable <= share:
         return sentence, []
     return sentence, [
         f"If the logging policy never takes some of the policy's actions, the weights of this log show it only from "
-        f"{percent(shown, 1)} of the policy's actions on, but {least} can undo the result. If it can take every action "
-        "in every context, state its smallest probability as least_propensity in the mapping."
+        f"{percent(detectable, 1)} of the policy's actions on, but {least} can undo the result. If it can take every "
+        "action in every context, state its smallest probability as least_propensity in the mapping."
     ]
 
 
