@@ -22,7 +22,7 @@ test that more than 5 % of the verdicts are *better*. Log number s of each kind 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -122,12 +122,12 @@ def mapping(kind: str) -> dict[str, object]:
     return MAPPING
 
 
-def verdict(kind: str, seed: int) -> str:
-    """Return the verdict on one log."""
+def verdict(kind: str, seed: int, **settings: object) -> str:
+    """Return the verdict on one log; ``settings`` are further keys of the mapping."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     with TemporaryDirectory() as name:
         policy, frame = Path(name) / "policy.npz", draw_log(kind, rng)
-        answer = drcrm.learn(frame, mapping(kind), output=policy)
+        answer = drcrm.learn(frame, mapping(kind) | settings, output=policy)
         if kind == "learned from":
             later = pd.concat([frame, draw_log("none", rng, APPENDED)])
             answer = drcrm.evaluate(policy, later, mapping(kind))
@@ -140,9 +140,9 @@ def measure(repetition: int, kinds: tuple[str, ...] = KINDS) -> Iterator[dict[st
         yield {"log": kind, "verdict": verdict(kind, repetition)}
 
 
-def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares by kind of log."""
-    table = means(with_shares(rows), ["log"])
+def tabulate(rows: pd.DataFrame, keys: Sequence[str] = ("log",)) -> pd.DataFrame:
+    """Return the shares by kind of log, and by other keys."""
+    table = means(with_shares(rows), keys)
     return table.assign(p_value=binom.sf((table["better"] * table["logs"]).round() - 1, table["logs"], ALLOWED))
 
 
