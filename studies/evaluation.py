@@ -24,6 +24,7 @@ import pandas as pd
 from cells import number, table_of
 
 from drcrm import cross_fit, make_estimator, off_policy_value, simulate
+from drcrm.bench.cluster_model import CLUSTERS, ClusterModel
 from drcrm.bench.estimators import OF_CLUSTERS
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.evaluation_results import QUANTILES
@@ -63,6 +64,12 @@ def estimators_of(values: Mapping[str, Any], simulator: Any, sample: simulate.Sa
     return {name: make_estimator(of_sample.get(str(value), value)) for name, value in values.items()}
 
 
+def make_cost_model(value: Any, simulator: Any) -> Any:
+    if value == CLUSTERS:
+        return ClusterModel(simulator.clusters)
+    return None if value is None else make_object(value, "cost_model", "fit")
+
+
 def measure(
     repetition: int,
     policies: Any,
@@ -80,8 +87,8 @@ def measure(
     for name in datasets:
         dataset = read_dataset(Path(resources or ".", name, "train.npz"))
         worlds[name] = dataset, true_costs(dataset, policies)
-    regressor = None if cost_model is None else make_object(cost_model, "cost_model", "fit")
     for name, (simulator, truths) in worlds.items():
+        regressor = make_cost_model(cost_model, simulator)
         for logger, value in entries(logging).items():
             for n in sizes:
                 sample = simulator.draw(n, make_policy(value, simulator), generator(name, repetition, f"{logger} {n}"))

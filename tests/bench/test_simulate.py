@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from drcrm import cross_fit, make_estimator, off_policy_value, simulate
+from drcrm import BanditLog, CostModel, cross_fit, make_estimator, off_policy_value, simulate
+from drcrm.bench.cluster_model import ClusterModel
 from drcrm.errors import InputError
 
 
@@ -96,6 +97,45 @@ def test_clusters_share_their_costs_and_mips_needs_no_support():
     mean = {name: np.mean(values) / (np.std(values, ddof=1) / np.sqrt(10)) for name, values in errors.items()}
     assert abs(mean["mips"]) < 4
     assert mean["ips"] > 7, "costs are negative, and IPS misses those of unlogged actions"
+
+
+def test_values_of_action_features_are_digits_that_add_their_vectors():
+    """A click rate has the log-odds −1 + φ(x)·(u_i + v_j)/√2 for the values i and j of an action."""
+    simulator = simulate.Linear(actions=12, features=3, action_features=[2, 3])
+    assert simulator.action_features[:7].tolist() == [[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2], [0, 0]]
+    assert len(np.unique(simulator.clusters)) == 6
+    vectors = simulator.coef
+    np.testing.assert_allclose(vectors[:, 6:], vectors[:, :6], err_msg="actions with equal features")
+    of_grid = vectors[:, :6].reshape(3, 3, 2)  # by j and i
+    interaction = of_grid - of_grid.mean(axis=1, keepdims=True) - of_grid.mean(axis=2, keepdims=True)
+    np.testing.assert_allclose(interaction, -of_grid.mean(axis=(1, 2), keepdims=True) + 0 * of_grid, atol=1e-12)
+    many = simulate.Linear(actions=10_000, features=3, action_features=[100, 100]).coef
+    assert many.std() == pytest.approx(1, abs=0.2)
+    X, costs = simulator.draw_contexts(50, np.random.default_rng(0))
+    np.testing.assert_allclose(costs, -expit(-1 + X @ vectors / np.sqrt(3)))
+    assert simulator.true_cost(simulate.Softmax(2)).standard_error < 0.001
+    with pytest.raises(InputError, match="leave one of them out"):
+        simulate.Linear(clusters=3, action_features=[3])
+
+
+def test_a_cost_model_of_clusters_pools_actions_with_equal_features():
+    """It is the ridge regression on a log of clusters, and needs no row of an action to model its cost."""
+    simulator = simulate.Linear(actions=600, features=3, action_features=[2, 3])
+    log = simulator.draw(1500, simulate.Uniform()).log
+    of_clusters = BanditLog(log.X, log.Y % 6, log.propensity, log.cost, n_actions=6)
+    expected = CostModel().fit(of_clusters, action_intercepts=True)
+    model = ClusterModel(simulator.clusters)
+    fitted = cross_fit(log, model)
+    effects = model.fit(log).effects(log.X, log.actions)
+    np.testing.assert_allclose(effects, expected.effects(log.X)[:, np.arange(600) % 6], atol=1e-9)
+    _, truth = simulator.draw_contexts(1500, np.random.default_rng(0))
+    errors = {
+        name: np.mean((values - truth) ** 2)
+        for name, values in {"clusters": fitted.values, "actions": cross_fit(log).values}.items()
+    }
+    assert errors["clusters"] < errors["actions"] / 2
+    with pytest.raises(InputError, match="one action of K"):
+        ClusterModel([0, 1]).fit(BanditLog(np.eye(3), np.eye(3, dtype=int), np.ones(3), np.zeros(3)))
 
 
 def test_drift_ends_at_the_costs_of_the_future():

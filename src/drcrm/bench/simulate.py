@@ -8,6 +8,7 @@ know about the rewards, by default the expected rewards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,11 +59,14 @@ class Simulator(ABC):
     noise : float, array (K,) or None
         Standard deviation of normal costs, for each action. None: a cost is −1 with the probability of minus its
         expectation, and otherwise 0.
+    action_features : int array (K, k) or None
+        Discrete features of the actions.
     clusters : int array (K,) or None
-        Cluster of each action, for the estimators "mips" and "cluster_dr".
+        Cluster of each action, for the estimators "mips" and "cluster_dr", and for cost models of clusters.
     """
 
     noise: Any = None
+    action_features: np.ndarray | None = None
     clusters: np.ndarray | None = None
     __repr__ = constructor_repr
 
@@ -140,8 +144,9 @@ class Linear(Simulator):
     """Normal contexts, and clicks with log-odds −1 + φ(x)·θ_a, in which φ(x) is x.
 
     The vector of an action is that of its cluster plus ``within`` times a vector of its own, all with standard normal
-    entries. φ has mean square 1. The log-odds of row i of n have moved by ``drift`` · (i/n − 1) φ(x)·η_a with another
-    vector η_a, so the last rows of a log are like the future.
+    entries. With k features of actions, the vector of a cluster is the sum of a vector for the value of each feature,
+    divided by √k. φ has mean square 1. The log-odds of row i of n have moved by ``drift`` · (i/n − 1) φ(x)·η_a with
+    another vector η_a, so the last rows of a log are like the future.
 
     Parameters
     ----------
@@ -149,6 +154,9 @@ class Linear(Simulator):
         Numbers K and d.
     clusters : int, optional
         Number of clusters; by default each action is its own. Action a is in cluster a modulo this number.
+    action_features : sequence of int, optional
+        Number of values of each feature of the actions. Actions with equal features are a cluster. The values are the
+        digits of the number of the action, the first feature having the last digit.
     within : float
         Size of the differences within clusters.
     drift : float
@@ -162,18 +170,25 @@ class Linear(Simulator):
         actions: int = 10,
         features: int = 5,
         clusters: int | None = None,
+        action_features: Sequence[int] = (),
         within: float = 0.0,
         drift: float = 0.0,
         seed: int = 0,
     ):
-        if min(actions, features, clusters or 1) < 1:
-            raise InputError(f"actions, features and clusters must be at least 1, got {(actions, features, clusters)}")
+        if clusters and action_features:
+            raise InputError("clusters follow from action_features; leave one of them out")
+        values = [*action_features] or [clusters or actions]
+        if min(actions, features, *values) < 1:
+            raise InputError(f"numbers must be at least 1, got {actions} actions, {features} features, and {values}")
         self.features, self.drift = features, drift
-        self.clusters = np.arange(actions) % (clusters or actions)
+        self.action_features = np.arange(actions)[:, None] // np.cumprod([1, *values[:-1]]) % values
+        _, self.clusters = np.unique(self.action_features, axis=0, return_inverse=True)
         rng = np.random.default_rng(seed)
         size = self.feature_map(np.zeros((1, features))).shape[1]
-        of_clusters, of_actions, change = (rng.normal(size=(size, actions)) for _ in range(3))
-        self.coef = of_clusters[:, self.clusters] + (within * of_actions if clusters else 0)
+        first, of_actions, change, *others = (rng.normal(size=(size, actions)) for _ in range(2 + len(values)))
+        of_values = [vectors[:, value] for vectors, value in zip((first, *others), self.action_features.T, strict=True)]
+        has_clusters = bool(clusters or action_features)
+        self.coef = sum(of_values) / np.sqrt(len(values)) + (within * of_actions if has_clusters else 0)
         self.change = change
 
     def feature_map(self, X: np.ndarray) -> np.ndarray:

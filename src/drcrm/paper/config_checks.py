@@ -168,7 +168,8 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
 
 def _check_evaluation(key: str, evaluation: Mapping, config: Mapping) -> Iterator[str]:
     """Yield unknown data sets, and simulators, policies and estimators that cannot be made."""
-    from drcrm.bench.estimators import OF_CLUSTERS, make_estimator  # imported here: users of logs need none
+    from drcrm.bench.cluster_model import CLUSTERS  # imported here: users of logs need none
+    from drcrm.bench.estimators import OF_CLUSTERS, make_estimator
     from drcrm.bench.simulate import OWN, make_policy, make_simulator
 
     datasets = evaluation.get("datasets", [])
@@ -186,7 +187,7 @@ def _check_evaluation(key: str, evaluation: Mapping, config: Mapping) -> Iterato
         for name, value in entries(evaluation.get(part, [])).items():
             if value not in (OWN, *OF_CLUSTERS):  # made for each simulator
                 yield from _faults(f"{key}.{part}.{name}", make, value)
-    if "cost_model" in evaluation:
+    if evaluation.get("cost_model", CLUSTERS) != CLUSTERS:
         yield from _faults(f"{key}.cost_model", make_object, evaluation["cost_model"], "cost_model", "fit")
 
 
