@@ -18,7 +18,7 @@ from drcrm.logs.diagnostics.log_columns import infer_cost_range
 from drcrm.logs.policy_file import read_policy
 from drcrm.mapping.log_mapping import as_mapping
 
-RULE, KAPPA, COMMANDS = "column:mine", 0.05, ("certify", "evaluate_policy")
+RULE, KAPPA = "column:mine", 0.05
 SECTION = "Shift of the environment"
 
 
@@ -63,20 +63,23 @@ def bound_of(frame: pd.DataFrame, factor: float = 1.0, **options):
 class TestAnytime:
     """Bounds that hold at every look, over several files."""
 
-    def test_the_bounds_are_those_of_the_library(self, watch, tmp_path):
-        weeks = weekly(700), weekly(600, seed=1)
-        answer, frame = watch(*weeks), pd.concat(weeks)
+    def test_the_bounds_are_those_of_loops_over_the_rows_by_time(self, watch, tmp_path):
+        weeks = weekly(1000), weekly(1000, seed=1)
+        answer, frame = watch(*weeks, time="day"), pd.concat(weeks).sort_values("day", kind="stable")
         running = answer["running"]
-        assert (running["n"], running["by"], running["bound"]) == (1300, "row", bound_of(frame, 0.0))
+        assert (running["n"], running["by"], running["bound"]) == (2000, "row", bound_of(frame, 0.0))
         assert running["difference_bound"] == bound_of(frame)
         assert answer["candidates"][0]["certificate"]["bound"] == running["bound"]
         assert all(bound == bound_of(frame, rows=rows) for rows, bound in running["curve"][::30])
+        first = running["first_better"]
+        assert [bound_of(frame, rows=rows).expected < 0 for rows in (first - 1, first)] == [False, True]
+        assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
         assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
         assert answer["breakeven_shift"] is None
 
     def test_a_certificate_for_one_look_also_has_the_bounds_at_every_look(self, watch):
         frame = weekly(1500).assign(user=np.arange(1500) // 2)
-        for changes in ({}, {"time": "day"}, {"group": "user", "most_rows": 2}):
+        for changes in ({"time": "day"}, {"group": "user", "most_rows": 2}):
             answer, running = (watch(frame, anytime=anytime, **changes) for anytime in (False, True))
             sentence, running = answer["verdict"]["sentence"], running["running"]
             assert answer["every_look"] == {"cost": running["bound"], "difference": running["difference_bound"]}
@@ -91,16 +94,6 @@ class TestAnytime:
             assert answer["verdict"]["verdict"] == "certified"
             assert answer["every_look"] is None
             assert "now, asymptotic" not in answer["verdict"]["sentence"]
-
-    def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
-        frame = weekly(3000)
-        answer = watch(frame, time="day")
-        first, frame = answer["running"]["first_better"], frame.sort_values("day")
-        weight, click = (frame["mine"] / frame["p"]).to_numpy(), frame["click"].to_numpy()
-        is_below = [bound_by_loops(weight, click, factor=1.0, rows=rows) > 0 for rows in (first - 1, first)]
-        assert is_below == [False, True]
-        assert answer["verdict"]["verdict"] == "certified"
-        assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
 
     def test_a_group_is_one_unit_in_the_order_of_its_first_row(self, watch):
         frame = weekly(900).assign(user=np.random.default_rng(2).integers(0, 300, 900))
@@ -125,66 +118,20 @@ class TestAnytime:
             ends = -share + np.array([-1, 1]) * stats.t.ppf(0.975, 1499) * error
             assert [candidate["relative"][end] for end in ("low", "high")] == pytest.approx(ends, abs=1e-9)
 
-    def test_the_estimate_is_between_its_bounds(self, watch):
-        """The terms of the bounds differ by the mean weight, here 1.1, times the range of the outcome."""
-        frame = weekly(300)
-        frame.loc[np.random.default_rng(0).random(300) < 0.9, "click"] = 1
-        answer, weight = watch(frame), frame["mine"] / frame["p"]
-        running = answer["running"]
-        lower = bound_by_loops(weight.to_numpy(), 1 - frame["click"].to_numpy(), factor=1.0, delta=0.025)
-        assert ((1 - weight) * frame["click"]).mean() < lower
-        assert running["difference_lower"] == pytest.approx(lower, abs=1e-9)
-        assert running["difference_lower"] <= running["difference"] <= running["difference_bound"]
-        assert running["value"] - running["difference"] == pytest.approx(-frame["click"].mean(), abs=1e-12)
-
-    def test_a_constant_changes_neither_the_difference_nor_its_bound(self, watch):
-        frame = weekly(1500)
-        frame["minutes"] = frame["late"] = 2000.0 - frame["click"]
-        rails = {"late": {"cost": "late", "at_most": 0.1, "range": [1999, 2000]}}
-        for options in ((), ("--asymptotic",)):
-            other = {"reward": None, "cost": "minutes", "cost_range": [1999, 2000], "guardrails": rails}
-            plain, moved = (watch(frame, options=options, **changes) for changes in ({}, other))
-            [was], [found], [rail] = plain["candidates"], moved["candidates"], moved["guardrails"]
-            expected = pytest.approx(plain["running"]["difference"], abs=1e-9)
-            assert (found["difference"]["value"], rail["difference"]["value"]) == (expected, expected)
-            bound = pytest.approx(plain["running"]["difference_bound"], abs=1e-9)
-            assert (found["difference"]["bound"], rail["difference"]["bound"]) == (bound, bound)
-            estimate, before = found["estimates"]["ips"], was["estimates"]["ips"]
-            for end in ("value", "low", "high"):
-                assert estimate[end] - 2000 == pytest.approx(before[end])
-            assert estimate["value"] == pytest.approx(moved["running"]["value"])
-            assert estimate["value"] < found["certificate"]["bound"]
-
-    def test_groups_of_different_sizes_need_asymptotic_bounds_of_the_mean_per_row(self, run, watch, tmp_path):
-        """Users with 10 rows lose, those with 1 row win: the mean per user rises, and the mean per row falls."""
-        rng = np.random.default_rng(1)
-        rows = np.where(rng.random(400) < 0.3, 10, 1)
-        frame = decisions(rows.sum(), 3).assign(user=np.repeat(np.arange(400), rows))
-        is_mine, is_frequent = rng.random(len(frame)) < 0.5, np.repeat(rows == 10, rows)
-        chance = np.where(is_frequent, 0.8 - 0.6 * is_mine, 0.1 + 0.8 * is_mine)
-        frame = frame.assign(
-            item=np.where(is_mine, NAMES[0], NAMES[1]),
-            p=0.5,
-            mine=np.where(is_mine, 0.9, 0.1),
-            click=(rng.random(len(frame)) < chance) * 1,
-        )
+    @pytest.mark.parametrize(
+        ("changes", "key"),
+        [
+            ({"group": "user"}, "most_rows"),
+            ({"reward": "revenue"}, "cost_range"),
+            ({"reward": "revenue", "cost_range": [-2.5, 0]}, None),
+        ],
+    )
+    def test_groups_need_their_largest_size_and_other_outcomes_their_range(self, changes, key, run, tmp_path):
+        frame = weekly(300).assign(user=np.arange(300) // 2, revenue=lambda frame: 2.5 * frame["click"])
         frame.to_csv(tmp_path / "log.csv", index=False)
-        config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}, "group": "user"})
+        config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}} | changes)
         status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
-        assert (status, "--anytime needs most_rows in the mapping" in error) == (1, True)
-        at_every_look = watch(frame, group="user", most_rows=10)["running"]
-        assert at_every_look["difference_bound"] > 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
-        running = watch(frame, options=("--asymptotic",), group="user")["running"]
-        truth = 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
-        assert 0 < truth - 0.1 < running["difference"] < truth + 0.1
-        assert running["difference_bound"] > truth
-
-    def test_other_outcomes_need_their_range(self, run, tmp_path):
-        weekly(300).assign(click=lambda frame: 2.5 * frame["click"]).to_csv(tmp_path / "log.csv", index=False)
-        for changes, expected in (({}, "--anytime needs cost_range in the mapping"), ({"cost_range": [-2.5, 0]}, "")):
-            config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}} | changes)
-            status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
-            assert (status, expected in error) == (1 if expected else 0, True)
+        assert (status, error and f"--anytime needs {key} in the mapping" in error) == ((1, True) if key else (0, ""))
 
     @pytest.mark.parametrize("is_reward", [False, True])
     def test_the_range_of_clicks_is_known_whatever_their_sign(self, is_reward):
@@ -192,13 +139,6 @@ class TestAnytime:
             assert infer_cost_range(None, np.array(costs, dtype=float), is_reward) == expected
         assert infer_cost_range(None, np.array([-1.0, 1.0]), is_reward) is None
         assert infer_cost_range((-2, 3), np.array([0.0, 1.0]), is_reward) == (-2, 3)
-
-    def test_only_the_estimate_of_the_bounds_is_accepted(self, later, shop, run, answer):
-        _, path, _ = later
-        arguments = "certify", shop / "policy.npz", path, "--anytime"
-        for options in (["snips"], ["dr"], ["snips", "--asymptotic"]):
-            status, _, error = run(*arguments, "--estimate", *options)
-            assert (status, f"ips, or dr with --asymptotic, got {options[0]}" in error) == (1, True)
 
     def test_inconsistent_propensities_are_not_certified(self, watch):
         answer = watch(weekly(2000).assign(p=1 / 3))
@@ -281,10 +221,9 @@ class TestSensitivity:
         assert view["curve"][0][2] < 0 < view["curve"][-1][2]
         assert "Sensitivity to wrong propensities" in (shop / "report.html").read_text(encoding="utf-8")
 
-    @pytest.mark.parametrize("command", COMMANDS)
-    def test_the_answer_has_the_bound_at_a_given_factor(self, command, shop, answer, later):
+    def test_the_answer_has_the_bound_at_a_given_factor(self, shop, answer, later):
         stored, path, log = later
-        view = answer(command, shop / "policy.npz", path, "--sensitivity", "1.3")[0]["sensitivity"]
+        view = answer("evaluate_policy", shop / "policy.npz", path, "--sensitivity", "1.3")[0]["sensitivity"]
         expected = sensitivity(stored.policy, log, 1.3, "dr", stored.model)
         values = view["gamma"], view["worst"], view["bound"]
         assert values == pytest.approx((1.3, expected.worst, expected.bound), abs=1e-9)
@@ -303,11 +242,10 @@ class TestSensitivity:
 class TestShift:
     """Comparisons of worst cases around the environment, and the radius up to which a policy is better."""
 
-    @pytest.mark.parametrize("command", COMMANDS)
-    def test_bounds_are_those_of_the_library(self, command, shop, answer, later):
+    def test_bounds_are_those_of_the_library(self, shop, answer, later):
         stored, path, log = later
-        plain, _ = answer(command, shop / "policy.npz", path)
-        shifted, text = answer(command, shop / "policy.npz", path, "--shift", str(KAPPA))
+        plain, _ = answer("certify", shop / "policy.npz", path)
+        shifted, text = answer("certify", shop / "policy.npz", path, "--shift", str(KAPPA))
         assert all(words in text for words in (f"under a shift of {KAPPA}", "worst case ≥"))
         assert ("shift" in plain, shifted["shift"], shifted["sensitivity"]) == (False, KAPPA, None)
         [caution] = [caution for caution in shifted["verdict"]["cautions"] if "subpopulation" in caution]

@@ -1,16 +1,13 @@
-"""Learned policies explore: ``decide``, ``predict`` and ``export`` draw from the mixture that ``learn`` tested."""
+"""Learned policies explore: another share is not covered, and answers state its cost."""
 
 import json
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from shop import MAPPING
-from small_action_logs import LABELS, LISTS, label_log, list_log
+from shop import MAPPING, decisions
 
 import drcrm
-from drcrm.__main__ import main
+from drcrm import ActionLists, SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.evaluation.off_policy_value import off_policy_value as value_of
 from drcrm.files import write_npz
@@ -20,84 +17,12 @@ from drcrm.logs.serving.context_scores import export_policy
 from drcrm.logs.serving.served_policy import load_policy
 from drcrm.mapping.log_mapping import EXPLORE
 
-FAST = {"algorithm": "kl_dro_dr"}
 
-
-@pytest.fixture(scope="module")
-def policies(shop, tmp_path_factory) -> dict[str, Path]:
-    """Return files of policies over one of K actions, label vectors and lists, each in the folder of its log."""
-    files = {"single": shop / "policy.npz"}
-    for name, frame, mapping in (("labels", label_log(), LABELS), ("lists", list_log(), LISTS)):
-        folder = tmp_path_factory.mktemp(name)
-        frame.to_csv(folder / "log.csv", index=False)
-        config = json.dumps(mapping | FAST)
-        assert main(["learn", f"{folder}/log.csv", "--config", config, "--output", f"{folder}/policy.npz"]) == 0
-        candidate = folder / "policy.candidate.npz"
-        files[name] = candidate if candidate.exists() else folder / "policy.npz"
-    return files
-
-
-def exploring_law(stored, X) -> np.ndarray | list[np.ndarray]:
-    """Return the probabilities of all actions of each context, from the coefficients."""
-    policy = stored.policy
-    if stored.encoding.kind == "lists":
-        scores = np.split(X.features @ policy.coef + policy.intercept, X.starts[1:-1])
-        laws = [np.exp(part - part.max()) for part in scores]
-        return [(1 - EXPLORE) * part / part.sum() + EXPLORE / len(part) for part in laws]
-    scores = np.asarray(X @ policy.coef + policy.intercept)
-    if stored.encoding.kind == "single":
-        weight = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return (1 - EXPLORE) * weight / weight.sum(axis=1, keepdims=True) + EXPLORE / scores.shape[1]
-    mean = 1 / (1 + np.exp(-scores))
-    vectors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    known = np.where(vectors[None] == 1, mean[:, None], 1 - mean[:, None]).prod(axis=2)
-    return (1 - EXPLORE) * known + EXPLORE / 4
-
-
-def log_of(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path.parent / "log.csv")
-
-
-@pytest.mark.parametrize("kind", ["single", "labels", "lists"])
-def test_decide_predict_and_export_have_the_propensities_of_the_mixture(kind, policies, tmp_path, run):
-    path = policies[kind]
-    stored, frame = read_policy(path), log_of(path)
-    assert stored.policy.explore == EXPLORE
-    X = stored.encoding.contexts(frame)
-    law = exploring_law(stored, X)
-
-    def expected(actions: np.ndarray) -> np.ndarray:
-        place = actions @ [2, 1] if kind == "labels" else actions
-        return np.array([law[row][number] for row, number in enumerate(place)])
-
-    out = tmp_path / "out.csv"
-    assert run("predict", path, path.parent / "log.csv", "--output", out)[0] == 0
-    drawn = pd.read_csv(out)
-    names = [str(name) for name in stored.encoding.names]
-    columns = names if kind == "labels" else [drawn.columns[0] if kind == "single" else "action"]
-    if kind == "single":
-        actions = pd.Index(names).get_indexer(drawn[columns[0]])
-    else:
-        actions = drawn[columns].to_numpy() if kind == "labels" else drawn["action"].to_numpy()
-    np.testing.assert_allclose(drawn["propensity"], expected(actions), rtol=0, atol=1e-12)
-    served = load_policy(path)
-    decided, propensity = served.decide(frame, random_state=0)
-    places = pd.Index(names).get_indexer(decided) if kind == "single" else decided
-    np.testing.assert_allclose(propensity, expected(places), rtol=0, atol=1e-12)
-    if kind != "lists":
-        content = json.loads(served.to_json())
-        assert (content["version"], content["explore"]) == (3, EXPLORE)
-        one = frame.iloc[0].to_dict()
-        action, propensity = served.decide(one, random_state=1)
-        place = np.array([[*action.values()]]) if kind == "labels" else [names.index(action)]
-        assert propensity == pytest.approx(expected(place)[0], abs=1e-12)
-
-
-def test_another_share_of_decisions_is_not_covered_by_the_certificate(policies):
-    served, context = load_policy(policies["single"]), log_of(policies["single"]).iloc[0].to_dict()
+def test_another_share_of_decisions_is_not_covered_by_the_certificate(shop):
+    served, context = load_policy(shop / "policy.npz"), decisions(1).iloc[0].to_dict()
     with pytest.warns(UserWarning, match=rf"covers the share {EXPLORE:g} of uniform actions, not 0.5"):
         action, propensity = served.decide(context, random_state=0, explore=0.5)
-    known = read_policy(policies["single"]).policy.with_exploration(0.5)
+    known = read_policy(shop / "policy.npz").policy.with_exploration(0.5)
     mean = known.marginals(served._encode([context]))[0]
     assert propensity == pytest.approx(mean[served.names.index(action)], abs=1e-12)
     served.decide(context, explore=EXPLORE)  # without a warning, which would be an error
@@ -105,12 +30,12 @@ def test_another_share_of_decisions_is_not_covered_by_the_certificate(policies):
         served.decide(context, explore=2)
 
 
-def test_files_of_old_versions_do_not_explore(policies, tmp_path):
-    arrays = dict(np.load(policies["single"], allow_pickle=False))
+def test_files_of_old_versions_do_not_explore(shop, tmp_path):
+    arrays = dict(np.load(shop / "policy.npz", allow_pickle=False))
     header = json.loads(str(arrays["header"]))
     assert header.pop("explore") == EXPLORE
     write_npz(tmp_path / "old.npz", **(arrays | {"header": np.array(json.dumps(header))}))
-    old, stored = read_policy(tmp_path / "old.npz"), read_policy(policies["single"])
+    old, stored = read_policy(tmp_path / "old.npz"), read_policy(shop / "policy.npz")
     assert old.policy.explore == export_policy(old)["explore"] == 0
     np.testing.assert_array_equal(old.policy.coef, stored.policy.coef)
 
@@ -121,7 +46,7 @@ def test_the_answer_has_the_cost_of_exploration_and_the_size_of_the_next_log(sho
     stored, part = read_policy(shop / "policy.npz"), answer["exploration"]
     log = drcrm.read_log(shop / "log.csv", MAPPING)
     heldout = read_policy(shop / "policy.npz", with_rows=True).rows.heldout
-    encoded = log.replace(X=stored.encoding.contexts(log_of(shop / "policy.npz"))).recount(heldout.astype(int))
+    encoded = log.replace(X=stored.encoding.contexts(decisions(3000))).recount(heldout.astype(int))
     pure = stored.policy.with_exploration(0.0).marginals(encoded.X)
     uniform = np.full_like(pure, 1 / 3)
     options = {"cost_model": stored.model}
@@ -138,19 +63,18 @@ def test_the_answer_has_the_cost_of_exploration_and_the_size_of_the_next_log(sho
     assert f"The policy file draws {100 * EXPLORE:g} % of the actions uniformly." in report
 
 
-@pytest.mark.parametrize("kind", ["labels", "lists"])
-def test_the_size_of_fixed_choices_of_other_actions(kind, policies):
-    path = policies[kind]
-    stored = read_policy(path)
-    log = drcrm.read_log(path.parent / "log.csv", LABELS if kind == "labels" else LISTS)
-    log = log.replace(X=stored.encoding.contexts(log_of(path))) if kind == "labels" else log
-    described = describe_exploration(stored.policy, log, 100.0)
-    assert described["of_label"] == (kind == "labels")
-    X = log.actions.unbind(log.X)
-    law = exploring_law(stored, X)
-    if kind == "labels":
-        mean = np.asarray(law) @ [[0, 0], [0, 1], [1, 0], [1, 1]]
-        expected = 100 / (1 / np.hstack([mean, 1 - mean])).mean(axis=0).max()
-    else:
-        expected = 100 / np.mean([1 / part.min() for part in law])
-    assert described["effective_size"] == pytest.approx(expected, rel=1e-9)
+def test_the_size_of_fixed_choices_of_labels_and_of_lists(logged, random_policy):
+    """It is 100 over the largest mean of 1/π: over the values of the labels, or over the candidates of each list."""
+    log, policy = logged(), random_policy(1).with_exploration(EXPLORE)
+    mean = policy.marginals(log.X)[log.context]
+    described = describe_exploration(policy, log, 100.0)
+    assert described["of_label"]
+    assert described["effective_size"] == pytest.approx(100 / (1 / np.hstack([mean, 1 - mean])).mean(axis=0).max())
+    rng = np.random.default_rng(0)
+    X = ActionLists(rng.normal(size=(90, 2)), np.arange(0, 91, 3))
+    lists = drcrm.BanditLog(X, rng.integers(0, 3, 30), np.full(30, 1 / 3), rng.random(30))
+    described = describe_exploration(SoftmaxPolicy([1.0, -1.0]).with_exploration(EXPLORE), lists, 100.0)
+    weight = np.exp(X.features @ [1.0, -1.0]).reshape(30, 3)
+    law = (1 - EXPLORE) * weight / weight.sum(axis=1, keepdims=True) + EXPLORE / 3
+    assert not described["of_label"]
+    assert described["effective_size"] == pytest.approx(100 / (1 / law.min(axis=1)).mean())

@@ -25,20 +25,6 @@ def probabilities(folder, frame: pd.DataFrame, explore: float = EXPLORE) -> tupl
     return list(stored.encoding.names), policy.marginals(stored.encoding.contexts(frame))
 
 
-def test_actions_have_the_names_of_the_log_and_their_propensities(shop, tmp_path, run):
-    arguments = ["predict", shop / "policy.npz", shop / "later.parquet", "--output"]
-    assert run(*arguments, tmp_path / "out.csv") == (0, "", "")
-    names, probability = probabilities(shop, decisions(2000, seed=1))
-    drawn = pd.read_csv(tmp_path / "out.csv")
-    place = [names.index(name) for name in drawn["item"]]
-    np.testing.assert_allclose(drawn["propensity"], probability[np.arange(2000), place])
-    assert list(drawn.columns) == ["item", "propensity"]
-    run(*arguments, tmp_path / "greedy.parquet", "--greedy")
-    greedy = pd.read_parquet(tmp_path / "greedy.parquet")
-    assert (greedy["propensity"] == 1).all()
-    assert [names.index(name) for name in greedy["item"]] == list(probability.argmax(axis=1))
-
-
 def test_the_seed_determines_the_actions(shop, tmp_path, run):
     drawn = []
     for seed in ("0", "0", "1"):

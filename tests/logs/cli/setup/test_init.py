@@ -28,14 +28,14 @@ def propose(run, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_example_needs_no_changes(suffix, tmp_path, run):
-    frame, log = draw_visits(2000, 0.7, 0)[0], tmp_path / f"log.{suffix}"
+    frame, log = draw_visits(1000, 0.7, 0)[0], tmp_path / f"log.{suffix}"
     frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log, index=False)
     status, output, _ = run("init", log, "--output", tmp_path / "new/m.yaml")
     assert (status, "then learn a policy" in output) == (0, True)
     expected = yaml.safe_load(MAPPING)
     del expected["slice"]  # a choice of the user
     assert yaml.safe_load((tmp_path / "new/m.yaml").read_text("utf-8")) == expected
-    assert len(read_raw_log(log, tmp_path / "new/m.yaml").Y) == 2000
+    assert len(read_raw_log(log, tmp_path / "new/m.yaml").Y) == 1000
     status, _, error = run("init", log, "--output", tmp_path / "new/m.yaml")
     assert (status, "exists already" in error) == (1, True)
 
@@ -81,7 +81,7 @@ def test_uncertain_keys_are_comments(propose, csv):
 
 def draw_outcomes(seed: int, lift: float) -> pd.DataFrame:
     """Return a log of a softmax policy among three offers, whose effect on the click is ``lift``."""
-    rng, n = np.random.default_rng(seed), 4000
+    rng, n = np.random.default_rng(seed), 1000
     x, tier = rng.normal(size=n), rng.choice(["gold", "silver", "basic"], n)
     p = softmax(np.outer(x, [-0.5, 0, 0.5]) + np.log([1, 1.6, 1]), axis=1)
     drawn = draw_actions(p, rng)
@@ -183,9 +183,9 @@ def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose,
 def test_booleans_of_several_columns_can_be_read(propose, tmp_path):
     """A column is boolean if its texts are of one pair. Texts of an action need no pair."""
     frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
-    frame["member"], frame["vip"] = (np.where(rng.random(4000) < 0.5, *texts) for texts in (("yes", "No"), ("y", "n")))
+    frame["member"], frame["vip"] = (np.where(rng.random(1000) < 0.5, *texts) for texts in (("yes", "No"), ("y", "n")))
     frame["hand"], frame["source"] = (
-        rng.choice(values, 4000) for values in (["t", "f", "n"], ["yes", "no", "on", "off"])
+        rng.choice(values, 1000) for values in (["t", "f", "n"], ["yes", "no", "on", "off"])
     )
     frame.loc[:9, "vip"] = ""
     _, mapping = propose(frame)
@@ -197,7 +197,7 @@ def test_booleans_of_several_columns_can_be_read(propose, tmp_path):
 
 def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(propose):
     frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
-    texts = {name: rng.choice(["aa", "bb", "cc"], 4000) for name in ("click_source", "cost_center", "Conversion_2")}
+    texts = {name: rng.choice(["aa", "bb", "cc"], 1000) for name in ("click_source", "cost_center", "Conversion_2")}
     text, mapping = propose(frame.assign(**texts))
     assert mapping["features"]["categorical"] == ["tier", "click_source", "cost_center"]
     assert "# not a feature: Conversion_2 (its name suggests a reward)" in text
@@ -206,9 +206,9 @@ def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(p
 def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
     """Earlier outcomes and predictions are features."""
     rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)
-    before = {"clicks_before": rng.poisson(2, 4000), "item_rating": rng.integers(1, 6, 4000)}
-    before |= {"p_churn": rng.uniform(0.01, 1, 4000), "days_since_signup": rng.integers(0, 900, 4000)}
-    after = {"unsubscribed": rng.integers(0, 2, 4000), "signup": rng.integers(0, 2, 4000)}
+    before = {"clicks_before": rng.poisson(2, 1000), "item_rating": rng.integers(1, 6, 1000)}
+    before |= {"p_churn": rng.uniform(0.01, 1, 1000), "days_since_signup": rng.integers(0, 900, 1000)}
+    after = {"unsubscribed": rng.integers(0, 2, 1000), "signup": rng.integers(0, 2, 1000)}
     text, mapping = propose(frame.assign(**before, **after))
     assert (mapping["action"], mapping["propensity"], mapping["reward"]) == ("offer", "propensity", "click")
     assert mapping["features"] == {"numeric": ["x", "member", *before], "categorical": ["tier"]}
@@ -253,7 +253,7 @@ def test_a_comma_is_a_decimal_sign_unless_it_may_separate_thousands(propose, tmp
     for form in ("{:,}", "{:,}.5"):
         text, mapping = propose(frame.assign(revenue=[form.format(1100 + row) for row in range(len(frame))]))
         assert mapping == expected
-        assert "\n# reward: revenue  # 4000 values: 1,100" in text
+        assert "\n# reward: revenue  # 1000 values: 1,100" in text
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -280,7 +280,7 @@ def test_columns_with_empty_cells(tmp_path, run, suffix):
     "change",
     [
         lambda p: p.where(p.index != 3, 0),
-        lambda p: p.where(p.index < 3980),
+        lambda p: p.where(p.index < 980),
         lambda p: p * np.nan,
         lambda p: 100 * p,
         lambda p: [f"{100 * x:.2f}%" for x in p],
@@ -298,12 +298,12 @@ def test_obstacles_to_propensities_are_named(propose, change):
 def test_obstacles_to_rewards_are_named(propose):
     """A reward that cannot be read is not replaced by another column of 0 and 1."""
     frame = draw_outcomes(0, 0.3).drop(columns="click")
-    text, mapping = propose(frame.assign(revenue="$0.35", **{"cost\n2": ["$1", "$2"] * 2000}))
+    text, mapping = propose(frame.assign(revenue="$0.35", **{"cost\n2": ["$1", "$2"] * 500}))
     assert mapping.keys() == {"action", "propensity", "features"}
     assert "# reward: revenue  # 1 values: $0.35; expected different numbers" in text
     assert '# cost: "cost\\n2"  # 2 values: $1, $2; expected different numbers' in text
     assert "# reward: member" not in text
-    _, mapping = propose(frame.assign(clicks=[0, 1] * 2000, reward=["$1", "$2"] * 2000))
+    _, mapping = propose(frame.assign(clicks=[0, 1] * 500, reward=["$1", "$2"] * 500))
     assert mapping["reward"] == "clicks"
 
 
