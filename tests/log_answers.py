@@ -92,14 +92,6 @@ def better() -> dict:
             source="Kish 1965",
         ),
         diagnostic(
-            "Pareto k̂ of the weights",
-            0.41,
-            "≤ 0.7",
-            "good",
-            "The tail of the weights is light enough for a mean.",
-            source="Vehtari et al. 2024",
-        ),
-        diagnostic(
             "mean weight",
             1.012,
             "1 in its interval",
@@ -322,14 +314,14 @@ def not_shown() -> dict:
 def wrong() -> dict:
     """All propensities are doubled."""
     answer = deepcopy(better())
-    answer["diagnostics"][2] |= {
+    answer["diagnostics"][1] |= {
         "value": 0.507,
         "low": 0.48,
         "high": 0.53,
         "level": "fail",
         "sentence": "The mean weight is 0.51, so propensities are about twice too large.",
     }
-    answer["diagnostics"][6] |= {
+    answer["diagnostics"][5] |= {
         "value": 0.502,
         "low": 0.49,
         "high": 0.52,
@@ -377,7 +369,7 @@ def cannot() -> dict:
         "level": "fail",
         "sentence": "The weights are worth 7.3 of 2 500 rows.",
     }
-    answer["diagnostics"][3] |= {
+    answer["diagnostics"][2] |= {
         "value": 0.44,
         "level": "fail",
         "sentence": "The log does not contain 44 % of the policy's actions.",

@@ -1,4 +1,4 @@
-"""Importance weights and tails: effective sample size, Pareto shape, support, large rows."""
+"""Importance weights and tails: effective sample size, support, large rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from diagnosed_logs import LOG, THETA, draw_log, find_check, judge, levels, with
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.logs.diagnostics.diagnosis import diagnose
-from drcrm.logs.diagnostics.weight_checks import fit_pareto_shape
 
 
 @pytest.mark.parametrize(("rows", "level"), [(9_500, "fail"), (10_500, "caution")])
@@ -54,16 +53,6 @@ def test_a_uniform_logging_policy_is_known_and_not_fitted(monkeypatch):
         assert diagnosis.tables["actions"][0]["unsupported"] == pytest.approx(expected)
 
 
-def test_pareto_shape_of_exact_quantiles():
-    """The prior draws shapes towards 1/2 with the weight of ten observations."""
-    u = (np.arange(2000) + 0.5) / 2000
-    for k in (0.2, 0.7, 1.2):
-        values = (u**-k - 1) / k
-        assert fit_pareto_shape(values) == pytest.approx((2000 * k + 5) / 2010, abs=0.03)
-        assert fit_pareto_shape(1e6 * values) == pytest.approx(fit_pareto_shape(values), abs=1e-9)
-    assert np.isnan(fit_pareto_shape(np.ones(100)))
-
-
 @pytest.mark.parametrize("factor", [1, 5 * 10**6])
 def test_counts_are_weights_and_not_copies(factor):
     """The tables are those of repeated rows. With a factor they would be repeated into 11 GB; quantiles barely move."""
@@ -85,7 +74,7 @@ def test_counts_are_weights_and_not_copies(factor):
 
 @pytest.mark.parametrize(("explored", "n_actions"), [(0.05, 2), (0.1, 3), (0.2, 10)])
 def test_weights_of_epsilon_greedy_logs_have_a_finite_mean(explored, n_actions):
-    """Weights take few values, so k̂ is undefined or anything, and every action has support."""
+    """Weights take few values, and every action has support."""
     rng = np.random.default_rng(0)
     rule = rng.integers(0, n_actions, 4000)
     Y = np.where(rng.random(4000) < explored, rng.integers(0, n_actions, 4000), rule)
@@ -93,7 +82,6 @@ def test_weights_of_epsilon_greedy_logs_have_a_finite_mean(explored, n_actions):
     X = np.column_stack([np.eye(n_actions)[rule], rng.normal(size=4000), np.ones(4000)])
     policy = SoftmaxPolicy(np.vstack([2 * np.eye(n_actions), np.zeros((2, n_actions))]))
     diagnosis = diagnose(BanditLog(X, Y, p, -rng.random(4000), n_actions=n_actions), policy)
-    assert levels(diagnosis).get("Pareto k̂", "good") == "good"
     assert find_check(diagnosis, "unsupported actions").value == 0
     assert not diagnosis.failed
 

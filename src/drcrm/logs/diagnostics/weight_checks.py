@@ -1,17 +1,15 @@
 """Checks and tables of a policy's importance weights on a log, and of the weighted costs.
 
 effective sample size  (Σ w)²/Σ w²                                                  Kish 1965
-Pareto k̂               shape of a generalised Pareto law fitted to the largest w    Vehtari et al. 2024
 mean weight            E π/p = 1 if the log has every action of the policy
 unsupported actions    the policy's probability of unsupported actions
 
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
 
-Pareto k̂ is reported without a threshold: bounded weights that take few values, such as those of an ε-greedy policy,
-have a finite mean and any k̂. The largest share of one row is also computed for |w c|, and for the cost difference from
-the logging policy, |w c − c|. The skewness is γ of :mod:`drcrm.evaluation.bounds.skewness`. It is the only quantity
-here that decides whether a certificate is issued.
+The largest share of one row is also computed for |w c|, and for the cost difference from the logging policy,
+|w c − c|. The skewness is γ of :mod:`drcrm.evaluation.bounds.skewness`. It is the only quantity here that decides
+whether a certificate is issued.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from drcrm.logs.diagnostics.log_columns import action_names, row_numbers
 from drcrm.weights import effective_sample_size
 
 LOW_SHARE = 0.1  # effective sample size divided by the rows: caution
-MIN_TAIL, MAX_TAIL = 5, 10_000  # numbers of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupported actions explain it
 STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by more standard errors
@@ -98,7 +95,6 @@ def check_weights(weights: PolicyWeights) -> list[Check]:
         support,
         _check_mean(weights, support.value if support else None),
         _check_effective_size(log, weight),
-        _report_tail(weight * relative, copies),
         _check_largest("largest_row", "largest share of one row", {"the total weight": weight * relative}, copies),
         _check_clipping(log, weight),
         _check_largest("largest_cost", "largest share of weighted costs", of_costs, copies),
@@ -119,39 +115,6 @@ def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Check:
 def _effective_size(level: str, share: float, sentence: str) -> Check:
     name = "effective sample size"
     return Check("effective_size", level, Consequence.FEW_ROWS, name, share, SIZE_THRESHOLD, sentence, "Kish 1965")
-
-
-def fit_pareto_shape(values: np.ndarray) -> float:
-    """Return the shape k̂ of a generalised Pareto law fitted to positive values, (r,).
-
-    The shape is NaN if there are fewer than 5 values or all are equal. Source: Zhang & Stephens 2009, with the prior of
-    Pareto smoothed importance sampling.
-    """
-    x = np.sort(values)
-    r = len(x)
-    quarter = x[max(int(r / 4 + 0.5) - 1, 0)] if r >= MIN_TAIL and x[-1] > x[0] else 0.0
-    if not quarter > 0:
-        return np.nan
-    grid = np.arange(1, 31 + int(np.sqrt(r)))
-    b = 1 / x[-1] + (1 - np.sqrt(len(grid) / (grid - 0.5))) / (3 * quarter)
-    k = np.log1p(-b[:, None] * x).mean(axis=1)
-    likelihood = r * (np.log(-b / k) - k - 1)
-    share = 1 / np.exp(np.clip(likelihood[None, :] - likelihood[:, None], -700, 700)).sum(axis=1)
-    best = (b * share).sum() / share.sum()
-    shape = np.log1p(-best * x).mean()
-    return float((r * shape + 5) / (r + 10))
-
-
-def _report_tail(weight: np.ndarray, count: np.ndarray) -> Check | None:
-    """Report k̂ of the min(0.2 n, 3 √n, 10⁴) largest weights; None if there are fewer than 5, or all are equal."""
-    n, order = int(count.sum()), np.argsort(-weight)
-    size = int(min(0.2 * n, 3 * np.sqrt(n), MAX_TAIL))
-    largest = weight[order[np.searchsorted(np.cumsum(count[order]), np.arange(size + 1), side="right")]]
-    shape = fit_pareto_shape((largest[:-1] - largest[-1]) / largest[0])
-    sentence = f"the tail of the importance weights has Pareto shape {format_number(shape, 2)}"
-    if np.isnan(shape):
-        return None
-    return Check("pareto_shape", "good", Consequence.NONE, "Pareto k̂", shape, "none", sentence, "Vehtari et al. 2024")
 
 
 def _check_largest(key: str, title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Check | None:
