@@ -1,5 +1,6 @@
-"""Contexts with unusual values, and the answers of exported policies in SQLite, in DuckDB and as a function."""
+"""Contexts with unusual values, and the answers of exported policies in SQLite and DuckDB, JSON and Python."""
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from drcrm import read_log
+from drcrm.logs.encoding.columns import MISSING_TEXTS, as_text, canonical_text
 from drcrm.logs.serving.served_policy import ServedPolicy
 
 N, EXPLORE = 400, 0.3
@@ -113,12 +115,62 @@ def run_function(source: str, contexts: list[dict]) -> np.ndarray:
     return np.array([[*scope["probabilities"](context).values()] for context in contexts])
 
 
+def read_number(value: Any, booleans: dict[str, int]) -> float | None:
+    """Return a number as the JSON of a policy describes it; None if it is missing."""
+    if isinstance(value, str):
+        value = booleans.get(value.strip().lower(), value.strip() if value.strip() not in MISSING_TEXTS else None)
+    return None if value is None or float(value) != float(value) else float(value)
+
+
+def read_category(value: Any) -> str | None:
+    """Return the text of a category; None if it is missing."""
+    return None if value is None or value != value else canonical_text(as_text(value))
+
+
+def run_json(text: str, contexts: list[dict]) -> np.ndarray:
+    """Return the probabilities of all actions by the JSON of a policy: an interpreter in the words of its schema."""
+    content = json.loads(text)
+    explore, K, booleans = content["explore"], len(content["names"]), {"true": 1, "yes": 1, "false": 0, "no": 0}
+
+    def of_tree(node: dict, context: dict) -> np.ndarray:
+        while "leaf" not in node:
+            value = context[node["column"]]
+            if node["kind"] == "category":
+                text, known = read_category(value), node["values"] + node["others"]
+                is_left = text in node["values"] if text in known else node["missing_left"]
+            else:
+                number = read_number(value, content["booleans"])
+                is_left = node["missing_left"] if number is None else number <= node["at_most"]
+            node = node["left" if is_left else "right"]
+        return np.array(node.get("probabilities", np.eye(K)[node["action"]]))
+
+    def of_scores(features: list[dict], context: dict) -> np.ndarray:
+        scores = np.array(content["intercept"])
+        for feature in features:
+            value = context[feature["name"]]
+            if feature["type"] == "category":
+                scores = scores + feature["coef"].get(
+                    "" if value is None else canonical_text(as_text(value)), np.zeros(K)
+                )
+            elif (number := read_number(value, booleans)) is not None:
+                scores = scores + (number - feature["mean"]) / feature["scale"] * np.array(feature["coef"])
+            else:
+                scores = scores + (feature["missing"] or np.zeros(K))
+        powers = np.exp(scores - scores.max())
+        return powers / powers.sum()
+
+    is_tree = "tree" in content
+    rows = [of_tree(content["tree"], c) if is_tree else of_scores(content["features"], c) for c in contexts]
+    return explore / K + (1 - explore) * np.array(rows)
+
+
 def assert_decides_alike(policy: ServedPolicy, numbers: Iterable[Any], tool: str, n: int) -> None:
-    """Compare the exports of a policy with its decisions for n odd contexts, in "sqlite", "duckdb" or "python"."""
+    """Compare the exports of a policy with its decisions for n odd contexts, by one of four tools."""
     contexts = odd_contexts(n, numbers, is_typed=tool == "duckdb")
     expected = expected_probabilities(policy, contexts)
-    if tool == "python":
-        probabilities = run_function(policy.export("python"), contexts)
+    if tool in ("python", "json"):
+        run = run_function if tool == "python" else run_json
+        probabilities = run(policy.export(tool), contexts)
         np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-12)
         for seed, (context, row) in enumerate(zip(contexts[:50], probabilities, strict=False)):
             name, probability = policy.decide(context, random_state=seed)

@@ -33,7 +33,7 @@ export function canonicalText(text) {
   return short === "-0" ? "0" : short.includes(".") && digits <= 17 ? plainDecimal(String(Number(short))) : short;
 }
 
-const VERSION = 3;
+const FORMAT = "drcrm-linear-policy", VERSION = 3;
 const categoryCoef = ({coef}, value) => own(coef, text(value)) ?? own(coef, canonicalText(text(value)));
 
 export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its factor
@@ -53,6 +53,7 @@ export function probabilities(policy, context, terms = NUMBERS_AND_CATEGORIES) {
 
 /** Return the probabilities in decisions that do not explore. */
 function withoutExploration(policy, context, terms) {
+  if (policy.format !== FORMAT) throw new Error(`the policy has the format ${policy.format}, expected ${FORMAT}`);
   if (policy.version !== VERSION) throw new Error(`the policy has version ${policy.version}, expected ${VERSION}: export it again`);
   const scores = [...policy.intercept];
   for (const feature of policy.features) {

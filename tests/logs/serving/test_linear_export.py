@@ -25,9 +25,9 @@ def make_policy(seed: int, features=FEATURES, explore: float = EXPLORE, **column
 
 
 @pytest.mark.filterwarnings("ignore:.*did not occur|.*not seen")
-@pytest.mark.parametrize("tool", ["python", "sqlite", "duckdb"])
+@pytest.mark.parametrize("tool", ["python", "json", "sqlite", "duckdb"])
 @pytest.mark.parametrize(("seed", "explore"), [(0, EXPLORE), (1, 0.0)])
-def test_sql_and_python_decide_like_decide(seed, explore, tool):
+def test_sql_json_and_python_decide_like_decide(seed, explore, tool):
     near = [*(1e6 + np.arange(50) / 10), -2.5, 0.25, 3.0]
     assert_decides_alike(make_policy(seed, explore=explore), near, tool, 10_000)
 

@@ -1,15 +1,17 @@
 """Policy trees for other systems: as a JSON value, a SQL query, and a Python function without imports.
 
 All three have the same splits. A number goes left if it is at most ``at_most``. A category goes left if it is one of
-``values``. Missing values, and categories that are in neither list, go to the side that the tree chose for them.
+``values``. Missing values, and categories that are in neither list, go to the side that the tree chose for them. A leaf
+that draws its action has ``probabilities``, to which the share of uniform actions is not yet added.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from importlib import resources
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from drcrm.policies.trees.encoded_columns import EncodedColumn
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 
 LARGEST = sys.float_info.max
-TABLE = "contexts"  # name of the table in the query
+TABLE, LEAF = "contexts", "policy_leaf"  # names of the table, and of the leaf's column in the query
 
 
 def export_tree(stored: StoredPolicy) -> dict[str, Any]:
@@ -32,10 +34,6 @@ def export_tree(stored: StoredPolicy) -> dict[str, Any]:
     encoding: Any = stored.encoding
     if not isinstance(encoding, TableEncoding):
         raise InputError("only a policy on a table can be exported: its log has another format")
-    if any(leaf.probabilities for leaf in tree.leaves):
-        raise InputError(
-            "the tree draws the action of a leaf to meet a limit, which other systems cannot: serve it by load_policy"
-        )
     derived = {name for name in encoding.known if name not in encoding.categorical}
     for node in tree.root.nodes():
         if node.children and tree.columns[node.column].name in derived:
@@ -45,11 +43,11 @@ def export_tree(stored: StoredPolicy) -> dict[str, Any]:
             )
     return {
         "format": "drcrm-policy-tree",
-        "version": 1,
+        "version": 2,
         "names": list(encoding.names),
         "explore": stored.policy.explore,
         "booleans": boolean_texts(encoding),
-        "tree": _as_dict(tree.root, tree),
+        "tree": _as_dict(tree.root, tree, count(1)),
     }
 
 
@@ -58,9 +56,11 @@ def boolean_texts(encoding: TableEncoding) -> dict[str, int]:
     return {text: int(value) for text, value in boolean_numbers(encoding.booleans).items()}
 
 
-def _as_dict(node: Node, tree: ActionTree) -> dict[str, Any]:
+def _as_dict(node: Node, tree: ActionTree, numbers: Iterator[int]) -> dict[str, Any]:
+    """Return a node; ``numbers`` are those of the leaves from left to right."""
     if not node.children:
-        return {"action": node.action}
+        drawn = {"probabilities": [*map(float, node.probabilities)]} if node.probabilities else {}
+        return {"leaf": next(numbers), "action": node.action} | drawn
     column: Any = tree.columns[node.column]
     split: dict[str, Any] = {"column": column.name, "kind": column.kind, "missing_left": bool(node.missing_left)}
     if column.kind == CATEGORY:
@@ -69,7 +69,7 @@ def _as_dict(node: Node, tree: ActionTree) -> dict[str, Any]:
     else:
         split["at_most"] = _last_left(column, float(node.cut))
     left_node, right_node = node.children
-    return split | {"left": _as_dict(left_node, tree), "right": _as_dict(right_node, tree)}
+    return split | {"left": _as_dict(left_node, tree, numbers), "right": _as_dict(right_node, tree, numbers)}
 
 
 def _last_left(column: EncodedColumn, cut: float) -> float:
@@ -86,36 +86,57 @@ def _last_left(column: EncodedColumn, cut: float) -> float:
     return float(low)
 
 
-def probabilities_of(content: dict[str, Any], action: int) -> list[float]:
-    """Return the probabilities of all actions in a leaf with an action."""
-    names, explore = content["names"], content["explore"]
-    return [explore / len(names) + (1 - explore) * (place == action) for place in range(len(names))]
+def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a node and all nodes below it, from left to right."""
+    return [node] if "leaf" in node else [node, *_nodes(node["left"]), *_nodes(node["right"])]
+
+
+def leaf_probabilities(content: dict[str, Any]) -> dict[int, list[float]]:
+    """Return the probabilities of all actions in each leaf, with the share of uniform actions, by the leaf's number."""
+    explore, K = content["explore"], len(content["names"])
+    return {
+        leaf["leaf"]: [
+            explore / K + (1 - explore) * share
+            for share in leaf.get("probabilities", [float(place == leaf["action"]) for place in range(K)])
+        ]
+        for leaf in _nodes(content["tree"])
+        if "leaf" in leaf
+    }
 
 
 def to_sql(content: dict[str, Any]) -> str:
-    """Return a query that adds the best action and the probability of each action to the rows of a table."""
-    names = [literal(str(name)) for name in content["names"]]
-    best, rest = (probabilities_of(content, 0)[place] for place in (0, 1))
-    lines = [
-        "-- The best action of a policy tree, and the probability of each action with its share of exploration.",
-        f"-- Replace {TABLE} by your table. Numbers must be numbers or NULL, categories are compared as texts.",
-        "SELECT decided.*,",
-        *(
-            f"  CASE WHEN best_action = {name} THEN {best!r} ELSE {rest!r} END AS {identifier(f'p_{raw}')},"
-            for name, raw in zip(names, content["names"], strict=True)
-        ),
-    ]
-    lines[-1] = lines[-1].removesuffix(",")
-    case = _case(content["tree"], content, names, "    ")
+    """Return a query that adds the leaf, its most likely action and the probability of each action to rows."""
+    names, leaves = list(map(str, content["names"])), leaf_probabilities(content)
+    best = {leaf: literal(names[row.index(max(row))]) for leaf, row in leaves.items()}
+    shares = [{leaf: repr(row[place]) for leaf, row in leaves.items()} for place in range(len(names))]
+    columns = {"best_action": best, **{identifier(f"p_{name}"): p for name, p in zip(names, shares, strict=True)}}
     return "\n".join(
-        [*lines, "FROM (", f"  SELECT {TABLE}.*,", f"{case} AS best_action", f"  FROM {TABLE}", ") decided"]
+        [
+            "-- The leaf of a policy tree, its most likely action, and the probability of each action with its share",
+            f"-- of exploration. Replace {TABLE} by your table. Numbers must be numbers or NULL.",
+            "-- Categories are compared as texts.",
+            "SELECT decided.*,",
+            ",\n".join(f"  {_by_leaf(values)} AS {name}" for name, values in columns.items()),
+            "FROM (",
+            f"  SELECT {TABLE}.*,",
+            f"{_case(content['tree'], content, '    ')} AS {LEAF}",
+            f"  FROM {TABLE}",
+            ") decided",
+        ]
     )
 
 
-def _case(node: dict[str, Any], content: dict[str, Any], names: Sequence[str], pad: str) -> str:
+def _by_leaf(values: dict[int, str]) -> str:
+    """Return the value of the leaf as an expression; the value that most leaves have follows ELSE."""
+    usual = max(values.values(), key=[*values.values()].count)
+    cases = [f"WHEN {leaf} THEN {value}" for leaf, value in values.items() if value != usual]
+    return f"CASE {LEAF} {' '.join(cases)} ELSE {usual} END" if cases else usual
+
+
+def _case(node: dict[str, Any], content: dict[str, Any], pad: str) -> str:
     """Return the expression of a node; the condition is never true for a missing value, which so takes the ELSE."""
-    if "action" in node:
-        return f"{pad}{names[node['action']]}"
+    if "leaf" in node:
+        return f"{pad}{node['leaf']}"
     column, (first, second) = identifier(node["column"]), ("left", "right")
     if node["missing_left"]:
         first, second = second, first
@@ -128,7 +149,7 @@ def _case(node: dict[str, Any], content: dict[str, Any], names: Sequence[str], p
         if node["missing_left"]:
             is_number = "" if node["kind"] == BOOLEAN else f" AND {value} <= {LARGEST:.16e}"  # NaN may be the largest
             condition = f"{value} > {limit}{is_number}"
-    branches = [_case(node[side], content, names, pad + "  ") for side in (first, second)]
+    branches = [_case(node[side], content, pad + "  ") for side in (first, second)]
     return f"{pad}CASE WHEN {condition} THEN\n{branches[0]}\n{pad}ELSE\n{branches[1]}\n{pad}END"
 
 
@@ -158,9 +179,8 @@ def literal(text: str) -> str:
 
 def to_python(content: dict[str, Any]) -> str:
     """Return the source of a function without imports that returns the probability of each action."""
-    texts = {value for node in _splits(content["tree"]) for value in (*node.get("values", ()), *node.get("others", ()))}
-    leaves = [probabilities_of(content, action) for action in range(len(content["names"]))]
-    head = python_source("    leaves = $LEAVES\n", content | {"leaves": leaves}, texts)
+    texts = {text for node in _nodes(content["tree"]) for key in ("values", "others") for text in node.get(key, ())}
+    head = python_source("    leaves = $LEAVES\n", content | {"leaves": leaf_probabilities(content)}, texts)
     return head + "\n".join(_branches(content["tree"], "    ")) + "\n"
 
 
@@ -179,10 +199,6 @@ def python_source(body: str, content: dict[str, Any], texts: set[str]) -> str:
     return re.sub(r"\$([A-Z_]+)", lambda match: repr(constants[match[1]]), head + body)
 
 
-def _splits(node: dict[str, Any]) -> list[dict[str, Any]]:
-    return [] if "action" in node else [node, *_splits(node["left"]), *_splits(node["right"])]
-
-
 def _whole(text: str) -> str:
     """Return the text of a whole number that floats represent; an empty text otherwise."""
     digits = text.removeprefix("-")
@@ -191,8 +207,8 @@ def _whole(text: str) -> str:
 
 def _branches(node: dict[str, Any], pad: str) -> list[str]:
     """Return the lines of a node."""
-    if "action" in node:
-        return [f"{pad}return dict(zip(names, leaves[{node['action']}]))"]
+    if "leaf" in node:
+        return [f"{pad}return dict(zip(names, leaves[{node['leaf']}]))"]
     key, is_left = node["column"], node["missing_left"]
     if node["kind"] == CATEGORY:
         values, negated = (node["others"], "not ") if is_left else (node["values"], "")
