@@ -260,7 +260,8 @@ def learn_over_scores(
     vote, voted_costs = _vote(listed)
     known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
     model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
-    logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=logging_policy is None)
+    is_estimated = logging_policy is None or log.actions.logging_mean is not None
+    logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=is_estimated)
     supported = SupportedModel(model, logging, scores.features.transformer.limits)
     if heldout is not None:
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))

@@ -39,7 +39,8 @@ def fit_cost_model(
     model : cost model, SupportedModel, regressor, function of X, or None
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0; by default the logging policy of a SupportedModel, else the policy cloned from the log.
+        π0; by default the logging policy of a SupportedModel, else the policy cloned from the log. If the log has the
+        probabilities of all actions, they are π0, and this policy is an approximation.
     offset : float
         Constant that is subtracted from the costs.
     """
@@ -49,7 +50,7 @@ def fit_cost_model(
     if model is None:
         model = CostModel().fit(log, action_intercepts=settings.fit_intercept)
     model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
-    is_known = logging_policy is not None
+    is_known = logging_policy is not None and log.actions.logging_mean is None
     if isinstance(model, SupportedModel):
         is_known = is_known or not model.logging.is_cloned
         model, logging_policy = model.model, logging_policy or model.logging.policy

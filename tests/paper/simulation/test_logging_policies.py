@@ -9,9 +9,11 @@ from drcrm.bench.simulated_policies import Softmax
 from drcrm.errors import InputError
 from drcrm.files import read_npz
 from drcrm.paper.array_files import read_policy, read_truth
-from drcrm.paper.simulation.logging_policies import function_of_crf
+from drcrm.paper.simulation.logging_policies import closest_policy, function_of_crf, with_probabilities
 from drcrm.paper.simulation.replay import replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.training_costs import fit_cost_model
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(200, 3)), np.ones(200)])
@@ -75,6 +77,61 @@ def test_a_temperature_is_an_inverse_sharpness():
     scores = RNG.normal(size=(7, 3))
     np.testing.assert_array_equal(Softmax(temperature=0.5)(X[:7], scores), Softmax(2)(X[:7], scores))
     np.testing.assert_array_equal(Softmax(temperature=-1)(X[:7], scores), Softmax(-1)(X[:7], scores))
+
+
+def log_of(policy, X, count=1):
+    """Return a log of a policy, with its probabilities of all actions."""
+    log = replay(policy, X, RNG.integers(5, size=len(X)), count, np.random.default_rng(0))
+    return with_probabilities(log, policy)
+
+
+def test_fits_start_at_the_closest_policy_to_the_known_probabilities():
+    """One-hot contexts have a coefficient for each probability, and a constant has that of their mean."""
+    value = {"epsilon_greedy": {"epsilon": 0.3}}
+    greedy_policy = function_of_crf(SoftmaxPolicy(COEF[:4]), value)
+    of_context = np.column_stack([np.eye(3), np.ones(3)])
+    exact = closest_policy(log_of(greedy_policy, np.repeat(of_context, 20, axis=0)))
+    np.testing.assert_allclose(exact.marginals(of_context), greedy_policy.marginals(of_context), atol=1e-4)
+    log = log_of(greedy_policy, X)
+    ones = log.replace(X=np.ones((len(X), 1)))
+    mean = log.actions.logging_mean.mean(axis=0)
+    np.testing.assert_allclose(closest_policy(ones).marginals(np.ones((1, 1)))[0], mean, atol=1e-5)
+    uniform = closest_policy(log_of(function_of_crf(SoftmaxPolicy(COEF), "uniform"), X))
+    np.testing.assert_array_equal(uniform.coef, 0)
+
+
+def test_the_closest_policy_to_a_crf_is_the_crf():
+    """A softmax of scores x·B is linear; labels with the same log-odds, too."""
+
+    class Linear:
+        n_features = 4
+
+        def __init__(self, crf):
+            self.crf = crf
+
+        def __call__(self, contexts):
+            return self.crf.decision_function(contexts)
+
+    for kind in (SoftmaxPolicy, ExponentialPolicy):
+        policy = kind(np.eye(5), features=Linear(kind(COEF)))
+        labels = RNG.integers(2, size=(200, 5)) if kind is ExponentialPolicy else RNG.integers(5, size=200)
+        log = replay(policy, X, labels, 1, np.random.default_rng(0))
+        log = with_probabilities(log, policy)
+        np.testing.assert_allclose(closest_policy(log).marginals(X), kind(COEF).marginals(X), atol=2e-3)
+
+
+def test_fits_know_which_actions_another_logging_policy_never_takes(tmp_path):
+    """The support of the known probabilities decides, not that of a policy with coefficients."""
+    policy = function_of_crf(SoftmaxPolicy(COEF), {"softmax": {"sharpness": 3, "unsupported": 0.4}})
+    log = log_of(policy, X, 4)
+    algorithm = Algorithm.of_entry({"estimator": "CIPS", "options": {"estimate": "dr", "start": "model"}})
+    model, _ = fit_cost_model(log, algorithm, logging_policy=closest_policy(log))
+    assert model.logging.is_cloned
+    is_missing = policy.marginals(X) < 0.05 / 5
+    assert is_missing.any(axis=0).sum() >= 2
+    assert (model.effects(log.X, log.actions)[is_missing] == log.cost.max()).all()
+    supported = model.model.effects(log.X, log.actions).clip(log.cost.min(), log.cost.max())
+    np.testing.assert_array_equal(model.effects(log.X, log.actions)[~is_missing], supported[~is_missing])
 
 
 def test_all_steps_run_with_another_logging_policy(tmp_path):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from drcrm.arrays.validation import Features
 from drcrm.bench.simulated_policies import checked_probabilities, make_policy
-from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.scaling import as_column, feature_scales
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, class_for
 
+RIDGE = 1e-6  # λ of the closest policy, whose coefficients would be infinite if π0 is deterministic
 NEVER = -1000.0  # log-probability of an action that is never taken; its exponential is 0
 
 
@@ -45,3 +49,30 @@ class PolicyScores:
 def function_of_crf(crf: LinearPolicy, value: Any) -> LinearPolicy:
     """Return the policy of simulators that a value describes, over the actions of a CRF."""
     return type(crf)(np.eye(crf.coef.shape[1]), features=PolicyScores(crf, value))
+
+
+def with_probabilities(log: BanditLog, logging_policy: LinearPolicy) -> BanditLog:
+    """Return a log with the probabilities of all actions in its contexts."""
+    return log.replace(actions=log.actions.with_logging_mean(logging_policy.marginals(log.X)))
+
+
+def closest_policy(log: BanditLog) -> LinearPolicy:
+    """Return the policy with linear scores that is closest to the known probabilities π0 of a log.
+
+    It minimises the mean of KL(π0(·|x) ‖ π_Θ(·|x)) plus (λ/2) ‖Θ‖², with Θ in units of the features.
+    """
+    actions, X, mean = log.actions, log.X, log.actions.logging_mean
+    share = actions.broadcast(np.bincount(log.context, log.count, log.n_contexts) / log.size)
+    shape = X.shape[1], *actions.shape
+    scales = as_column(feature_scales(X, log.feature_range), actions.shape)
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        scores = X @ (x.reshape(shape) / scales)
+        log_partition, fitted = actions.log_partition(scores)
+        cross_entropy = share.ravel() @ log_partition - (share * mean * scores).sum()
+        gradient = (X.T @ (share * (fitted - mean))) / scales
+        return cross_entropy + RIDGE / 2 * x @ x, gradient.ravel() + RIDGE * x
+
+    options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-7}
+    fit = minimize(loss, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options)
+    return class_for(actions)(fit.x.reshape(shape) / scales)

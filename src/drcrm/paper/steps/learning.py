@@ -13,6 +13,7 @@ from drcrm.errors import prefix_errors
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
+from drcrm.paper.simulation.logging_policies import closest_policy, with_probabilities
 from drcrm.paper.simulation.replay import generator
 from drcrm.policies import arrays_of
 from drcrm.policies.prepared_log import PreparedLog
@@ -46,9 +47,9 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Parameters
     ----------
     files
-        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. Fits do not know a
-        π0 without coefficients, and clone it from the log. The step writes ``fits``, an npz file with arrays for k grid
-        values and s held-out scores:
+        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. If π0 has no
+        coefficients, support and scores use its probabilities, and fits start at the closest policy with coefficients.
+        The step writes ``fits``, an npz file with arrays for k grid values and s held-out scores:
 
         - grid, ridge, step, objective, iterations, converged: (k,)
         - coef: (k, features, labels)
@@ -66,7 +67,8 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     train, heldout = read_log(files["log"])
     logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
     if logging_policy is not None and logging_policy.features:
-        logging_policy = None
+        train, heldout = (with_probabilities(log, logging_policy) for log in (train, heldout))
+        logging_policy = closest_policy(train)
     model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.settings.features else None
     if is_calibrated:
         with prefix_errors(files["log"]):
