@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
-from drcrm.logs.diagnostics.propensities import estimates
+from drcrm.logs.diagnostics.propensities import estimates, logging_policies
 from drcrm.selection import learned_scores
 
 
@@ -16,18 +16,22 @@ def small_models() -> list:
     return [HistGradientBoostingRegressor(**size), {"nystroem": 20}, HistGradientBoostingClassifier(**size)]
 
 
-SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS
+SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, logging_policies.MIN_CONTEXTS
 SHIPPED_MODELS = learned_scores.default_models
-SMALL = 4, 10**9
+SMALL = 4, 10**9, 10**9
 
 
-def use_sizes(trees: int, audited_contexts: int, models) -> Iterator[None]:
-    """Set trees of propensities, contexts from which audits use them, and models of scores."""
+def use_sizes(trees: int, audited_contexts: int, searched_rows: int, models) -> Iterator[None]:
+    """Set trees of propensities, contexts from which audits use them, rows that are searched for a change, and models.
+
+    The models are those of scores.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for module in (estimated, estimates):
             patch.setitem(module.TREES, "max_iter", trees)
         patch.setitem(context_trees.FOREST, "n_estimators", 5 + trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
+        patch.setattr(logging_policies, "MIN_CONTEXTS", searched_rows)
         patch.setattr(learned_scores, "default_models", models)
         yield
 
@@ -44,4 +48,10 @@ def shipped_sizes() -> Iterator[None]:
 
 @pytest.fixture
 def audited_by_trees() -> Iterator[None]:
-    yield from use_sizes(SMALL[0], *SHIPPED[1:], small_models)
+    yield from use_sizes(SMALL[0], SHIPPED[1], SMALL[2], small_models)
+
+
+@pytest.fixture
+def searched_for_changes() -> Iterator[None]:
+    """Search for changes of the logging policy, which takes more time than the rest of a command."""
+    yield from use_sizes(*SMALL[:2], SHIPPED[2], small_models)

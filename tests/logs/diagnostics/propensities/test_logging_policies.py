@@ -16,6 +16,7 @@ from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 
+pytestmark = pytest.mark.usefixtures("searched_for_changes")
 N, K = 2000, 3
 THETA = np.random.default_rng(1).normal(size=(4, K))
 SEGMENTS, BEST = np.array(["a", "b", "c", "d"]), np.array([0, 1, 2, 1])
