@@ -96,9 +96,9 @@ def format_run(experiment: Experiment) -> str:
 
 
 def _check_options(options: Mapping, recorded: Mapping | None) -> Mapping:
-    """Return the options if they are those of the recorded run."""
+    """Return the options if they are those of the recorded run. Options that no longer exist are not compared."""
     for name, value in (recorded or {}).items():
-        if options.get(name) != value:
+        if name in options and options[name] != value:
             raise InputError(f"{name} was {value} in the run, but is {options.get(name)} in the configuration")
     return options
 

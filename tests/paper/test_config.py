@@ -92,7 +92,6 @@ class TestDefaults:
             "algorithms": list(PAPER_ALGORITHMS),
             "reference": "poem",
             "alternative": "less",
-            "rank_test": "signed_ranks",
         }
 
     def test_algorithms_without_a_look_get_a_colour_and_a_marker_of_their_own(self):
