@@ -51,7 +51,7 @@ from drcrm.paper.reports.experiment_figures import FIGURES, overview
 from drcrm.paper.reports.figure_data import DatasetResults
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import RC
-from drcrm.paper.reports.result_tables import ablation_table, all_tables
+from drcrm.paper.reports.result_tables import all_tables
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.runs import all_datasets, caption_words, figure_datasets, report_plan
 from drcrm.selection.score_names import MODELLED
@@ -73,7 +73,7 @@ ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 LATER_COLUMNS = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # missing in older files
 THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
-DEFAULT_FIGURES = ("replay_count", "ablation")
+DEFAULT_FIGURES = ("replay_count",)
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # pages with other figures
 WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")
 
@@ -177,8 +177,6 @@ def experiment(name: str) -> experiment_pages.Experiment:
     options, plan = config["experiments"][name], report_plan(config, name, "tables")
     with prefix_errors(f"docs/results/{name}_metrics.csv.gz"):
         tables = all_tables(rows(name, "metrics"), plan)
-        if "ablation" in options:
-            tables["ablation"] = ablation_table(rows(name, "metrics"), report_plan(config, name, "ablation"))
     links = {title: f"../results/{name}_{table}.csv.gz" for table, title in ROWS.items() if not rows(name, table).empty}
     figures = figures_of_page(name, options).items()
     return experiment_pages.Experiment(

@@ -12,7 +12,12 @@ from drcrm.paper.reports.printed_tables import print_losses, report_tables
 from drcrm.paper.reports.roles import LOSSES
 
 TERMS = "The [glossary](../reference/glossary.md) explains the terms, the [protocol](../paper/protocol.md) a run."
-DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0], "test_shift": None}  # shown only if they differ
+DEFAULTS = {
+    "logging_sharpness": 1,
+    "click_rates": [1, 0],
+    "test_shift": None,
+    "start": None,
+}  # shown only if they differ
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Experiment:
         The record of the step ``provenance``. Unknown values are null; ``note`` may add a sentence.
     plan : Plan
     tables : mapping from a name to a frame
-        Those of ``drcrm.paper.reports.result_tables.all_tables``, and ``ablation`` if there is one.
+        Those of ``drcrm.paper.reports.result_tables.all_tables``.
     rows : mapping from a description of a file of rows to its link
     pictures : iterable of Picture
     overview : str

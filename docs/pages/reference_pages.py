@@ -131,8 +131,7 @@ def format_config_keys(path: Path) -> str:
     """Return the tables of the configuration of experiments."""
     schema = yaml.safe_load(path.read_text(encoding="utf-8"))
     sections = {"Top level": schema, **{title: schema["$defs"][name] for title, name in CONFIG_TABLES.items()}}
-    for name in ("replay_curve", "ablation"):
-        sections[f"`{name}` of an experiment"] = schema["$defs"]["experiment"]["properties"][name]
+    sections["`replay_curve` of an experiment"] = schema["$defs"]["experiment"]["properties"]["replay_curve"]
     sections["`theory`"] = schema["properties"]["theory"]
     return "\n".join(f"### {title}\n\n{format_properties(part, schema)}" for title, part in sections.items())
 
@@ -151,7 +150,7 @@ def format_properties(schema: Mapping, root: Mapping) -> str:
 def format_type(settings: Mapping, root: Mapping) -> str:
     """Return in words which values a schema accepts."""
     if "enum" in settings:
-        return ", ".join(f"`{value}`" for value in settings["enum"])
+        return ", ".join(f"`{'null' if value is None else value}`" for value in settings["enum"])
     types = settings.get("type", "any")
     words = {"object": "map", "array": "list", "integer": "whole number", "string": "text", "boolean": "true or false"}
     names = [words.get(name, name) for name in ([types] if isinstance(types, str) else types)]

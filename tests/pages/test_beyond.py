@@ -1,5 +1,7 @@
 """Numbers on the pages beyond, validity and trials, and of their experiments in README.md, come from docs/results."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from page_numbers import (
@@ -15,7 +17,7 @@ from page_numbers import (
     p_below,
     rounded,
 )
-from pages.published import gain, losses, metrics, share_closed
+from pages.published import STARTS, gain, losses, metrics, share_closed
 from pages.result_tables import ANCHORED, BASELINES, SYNTHETIC, UNSEEN
 
 from drcrm.paper.reports.result_tables import holm
@@ -26,11 +28,15 @@ SCENE, YEAST = SCENE_AND_YEAST
 
 
 def loss(data: str, algorithm: str, selection: str = "dr_bound", metric: str = "expected_loss"):
-    return losses("beyond", data, algorithm, selection, metric)
+    """Return losses in `beyond`, or from the start of a name ALGORITHM_from_START."""
+    name, _, start = algorithm.partition("_from_")
+    return losses(STARTS[start] if start else "beyond", data, name, selection, metric)
 
 
 def closed(name: str, sets=SCENE_AND_YEAST, **options) -> list[int]:
     """Return the shares that an algorithm closes on each set."""
+    name, _, start = name.partition("_from_")
+    options |= {"experiment": STARTS[start]} if start else {}
     return [share_closed(data, name, **options) for data in sets]
 
 
@@ -112,7 +118,7 @@ def test_most_probable_actions_of_the_logging_policy_lose_more_than_kl_dro_with_
 def test_every_competitor_is_behind():
     """From its usual start, and from the tilted start by the selection that suits it best."""
     largest_p, n = 2e-7, *numbers(BEYOND, r"Holm over # comparisons")
-    tilted = [name for name in metrics("beyond")["algorithm"].unique() if name.endswith("_from_model")]
+    tilted = [f"{name}_from_model" for name in set(metrics("starts_model")["algorithm"]) & {*COMPETITORS}]
     *means, largest_tilted = numbers(BEYOND, r"Norm-POEM is nearest: # and # \(10 seeds, p ≤ #\)")
     for data, mean in zip(SCENE_AND_YEAST, means, strict=True):
         p = [p_below(-gain(data, "kl_dro_dr", name)) for name in COMPETITORS]
@@ -175,10 +181,10 @@ TESTED = ["cips", "kl_dro", "snips", "kl_dro_snips", "dm", "dr", *BASELINES]  # 
 def adjusted_p(data: str) -> list[float]:
     """Return Holm's p that `kl_dro_dr` loses less than each baseline from a start other than its usual one."""
     ball, p = loss(data, "kl_dro_dr"), {}
-    for name in metrics("beyond")["algorithm"].unique():
-        if "_from_" in name and name.partition("_from_")[0] in TESTED:
-            values = loss(data, name)
-            p[name] = p_below(ball[values.index] - values)
+    for name, start in product(TESTED, STARTS):
+        values = loss(data, f"{name}_from_{start}")
+        if not values.equals(loss(data, name)[values.index]):
+            p[f"{name}_from_{start}"] = p_below(ball[values.index] - values)
     assert len(p) == 24
     adjusted = zip(p, holm(list(p.values())), strict=True)
     return [value for name, value in adjusted if name.partition("_from_")[0] in BASELINES]

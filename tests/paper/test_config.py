@@ -9,7 +9,8 @@ from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
-from drcrm.paper.runs import all_algorithms, run_algorithms, shown_algorithms, uses_cost_model
+from drcrm.paper.runs import describe_log, shown_algorithms, uses_cost_model
+from drcrm.paper.step_parameters import fit_parameters
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}
@@ -91,6 +92,7 @@ class TestDefaults:
             "stopping": "scaled",
             "algorithms": list(PAPER_ALGORITHMS),
             "reference": "poem",
+            "start": None,
             "alternative": "less",
         }
 
@@ -205,28 +207,24 @@ class TestSchema:
         assert fault_of(key, entry).startswith(f"config: {section}: ")
 
 
-class TestReplayCurveAndAblation:
-    def test_an_ablation_adds_its_algorithms_from_other_starts(self):
+class TestReplayCurveAndStart:
+    def test_the_start_of_an_experiment_replaces_those_of_its_algorithms(self):
         algorithms = {
             "own": {"estimator": "KLDRO", "parameter": "radius", "grid": [1], "options": {"estimate": "dr"}},
-            "moved": {"estimator": "CIPS", "label": "Moved", "options": {"start": "model", "tilt": 1}},
+            "moved": {"estimator": "CIPS", "options": {"start": "model", "tilt": 1}},
         }
-        ablation = {"algorithms": ["own", "moved"], "starts": ["zero", "model"], "seeds": 2}
-        demo = {"datasets": ["toy"], "algorithms": ["moved", "own"], "replay_count": 4, "ablation": ablation}
-        config = complete({**SMALL, "algorithms": algorithms, "experiments": {"demo": demo}}, SCHEMA)
-        assert config["algorithms"]["own_from_model"] == {
-            **config["algorithms"]["own"],
-            "options": {"estimate": "dr", "start": "model"},
-            "label": "own, from the logging policy tilted by the cost model",
-        }
-        assert config["algorithms"]["moved_from_zero"]["options"]["start"] == "zero"
-        assert all_algorithms(config, "demo") == ["moved", "own", "own_from_model", "moved_from_zero"]
-        assert [len(run_algorithms(config, "demo", "toy", 4, seed)) for seed in (0, 1, 2)] == [4, 4, 2]
+        demo = {"datasets": ["toy"], "algorithms": ["moved", "own"], "variants": {"model": {"start": "model"}}}
+        config = complete(
+            {**SMALL, "algorithms": algorithms, "experiments": {"demo": demo | {"start": "zero"}}}, SCHEMA
+        )
+        assert fit_parameters(config, "demo", "moved")["options"] == {"start": "zero", "tilt": 1}
+        assert fit_parameters(config, "demo_model", "own")["options"] == {"estimate": "dr", "start": "model"}
+        assert (uses_cost_model(config, "demo"), uses_cost_model(config, "demo_model")) == (True, True)
+        assert describe_log(config, "demo", ["toy"]) == "all fits start at Θ = 0"
 
     @pytest.mark.parametrize(("algorithms", "shown"), [(["cips", "kl"], ["kl"]), (["cips"], ["cips"])])
-    def test_parts_have_only_algorithms_of_the_experiment(self, algorithms, shown):
-        """A user's file may replace the algorithms, but not the lists of the parts."""
-        parts = {"replay_curve": CURVE | {"algorithms": ["kl"]}, "ablation": {"algorithms": ["kl"], "starts": ["zero"]}}
-        config = complete(changed("experiments.demo", {"datasets": ["toy"], "algorithms": algorithms, **parts}), SCHEMA)
+    def test_a_curve_has_only_algorithms_of_the_experiment(self, algorithms, shown):
+        """A user's file may replace the algorithms, but not those of the curve."""
+        experiment = {"datasets": ["toy"], "algorithms": algorithms, "replay_curve": CURVE | {"algorithms": ["kl"]}}
+        config = complete(changed("experiments.demo", experiment), SCHEMA)
         assert shown_algorithms(config, "demo", "replay_count") == shown
-        assert ("ablation" in config["experiments"]["demo"]) == ("kl" in algorithms)

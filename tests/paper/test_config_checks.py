@@ -39,12 +39,7 @@ def test_an_unknown_name_or_an_odd_number_is_an_error(key, value, message):
     [
         ("theory", {"datasets": ["toi"]}, "theory.datasets: unknown data set 'toi'; did you mean 'toy'?"),
         ("theory", {"datasets": ["classes"]}, "theory.datasets: 'classes' has one action of K, expected label vectors"),
-        ("experiments.demo.ablation", {"algorithms": ["x"], "starts": ["zero"]}, "experiments.demo.ablation.algorithm"),
-        (
-            "experiments.demo.ablation",
-            {"algorithms": ["cips"], "starts": ["x"]},
-            "experiments.demo.ablation.starts: un",
-        ),
+        ("experiments.demo.start", "x", "experiments.demo.start: 'x' is not one of [None, 'zero', 'logging', "),
     ],
 )
 def test_other_sections_know_the_names_too(key, value, message):
@@ -72,11 +67,6 @@ def test_a_study_of_unknown_names_is_an_error(changes, message):
         ("demo.click_rates", [0.7, 0.2], "need one action of K, but 'toy' has label vectors"),
         ("choice.absent_label_score", "half", "'half' needs label vectors, but 'classes' has one action of K"),
         ("demo.algorithms", ["cips", "peer"], "'peer' needs one action of K, but 'toy' has label vectors"),
-        (
-            "choice.ablation",
-            {"algorithms": ["peer"], "starts": ["zero"]},
-            "'peer' has no start, because it is not an estimator",
-        ),
         ("choice.seeds", {"toy": 3}, "must have a number for each data set, but lacks classes"),
     ],
 )
@@ -205,7 +195,7 @@ def test_the_reference_of_tests_is_an_algorithm_of_the_experiment():
             "config: experiments.demo.absent_label_score: 'half' needs",
         ),
         (
-            {"logging": "uniform", "ablation": {"algorithms": ["cips"], "starts": ["logging"]}},
+            {"logging": "uniform", "start": "logging"},
             "config: experiments.demo: 'cips' starts at the coefficients of the logging policy, which only crf has",
         ),
     ],

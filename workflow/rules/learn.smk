@@ -8,7 +8,8 @@ def cost_model_of(wildcards):
 
 def logging_policy_of(wildcards):
     """Return π0 if a fit starts from it or uses a cost model."""
-    is_start = config["algorithms"][wildcards.algorithm]["options"].get("start") == "logging"
+    options = runs.options_of(config, config["experiments"][wildcards.experiment], wildcards.algorithm)
+    is_start = options.get("start") == "logging"
     return shared("logging")(wildcards) if is_start or cost_model_of(wildcards) else []
 
 

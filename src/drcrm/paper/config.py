@@ -13,11 +13,9 @@ from snakemake.utils import update_config, validate
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.mapping.schema import parse_texts
 from drcrm.mapping.unique_keys import parse_yaml
-from drcrm.optimization.starts import STARTS
 from drcrm.paper.config_checks import all_targets, cross_check, suggest
 from drcrm.paper.reports.plan import tell_apart
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
-from drcrm.paper.runs import all_starts
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 SCHEMA = "workflow/schemas/config.schema.yaml"
@@ -60,9 +58,8 @@ def read_config(path: str | Path) -> dict:
 def complete(config: Mapping, schema: Path) -> dict:
     """Return a configuration with all defaults filled in.
 
-    The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds
-    variants of its algorithms, with other starts. It is removed if the experiment has none of these algorithms.
-    Algorithms without a colour or a marker get a unique pair. Text is converted if the schema expects a number, a truth
+    The defaults are those of the schema, the package's algorithms, and labels made from names. Algorithms without a
+    colour or a marker get a unique pair. Text is converted if the schema expects a number, a truth
     value or null, because ``--config`` passes nested values as text and Snakemake's YAML reads 1e-5 as text.
 
     Raises
@@ -84,10 +81,6 @@ def complete(config: Mapping, schema: Path) -> dict:
     if faults := [*cross_check(merged)]:
         raise InputError(*(escape_unprintable(f"config: {fault}") for fault in faults))
     tell_apart(merged["algorithms"])
-    for experiment in merged["experiments"].values():
-        if "ablation" in experiment and not {*experiment["ablation"]["algorithms"]} & {*experiment["algorithms"]}:
-            del experiment["ablation"]
-        _add_starts(merged["algorithms"], experiment)
     return merged
 
 
@@ -145,20 +138,6 @@ def _validate(config: dict, schema: Path) -> None:
         elif description := fault.schema.get("description"):
             message = f"{fault.instance!r} {description}" if fault.validator == "not" else f"{message} ({description})"
         raise InputError(escape_unprintable(f"config: {'.'.join(map(str, fault.absolute_path))}: {message}")) from None
-
-
-def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
-    """Add variants of the ablation's algorithms, which differ from them only in the start."""
-    for name, by_start in all_starts(algorithms, experiment).items():
-        for start, key in by_start.items():
-            if key != name:
-                label = f"{algorithms[name]['label']}, from {STARTS[start]}"
-                options = {**algorithms[name]["options"], "start": start}
-                entry = {**algorithms[name], "label": label, "options": options}
-                if algorithms.setdefault(key, entry) != entry:
-                    raise InputError(
-                        f"config: algorithms.{key}: the ablation of {name} needs this name; choose another"
-                    )
 
 
 def check_target(name: str, config: Mapping) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 from drcrm.errors import InputError
 from drcrm.files import check_file_name
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.optimization.starts import STARTS
 from drcrm.paper.datasets.sources import is_table
 from drcrm.paper.reports.roles import POEM
-from drcrm.paper.runs import CLASSIFIERS, entries, is_classifier, is_single
+from drcrm.paper.runs import CLASSIFIERS, entries, is_single, options_of
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.registry.user_classes import make_object
@@ -111,23 +110,19 @@ def _check_path(key: str, path: str, dataset: Mapping) -> Iterator[str]:
 
 def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
     """Yield unknown names, data sets without a number of seeds, and options that do not fit the actions."""
-    curve, ablation = experiment.get("replay_curve", {}), experiment.get("ablation", {})
+    curve = experiment.get("replay_curve", {})
     if "variant_of" in experiment:
         yield from _unknown(f"{key}.variant_of", [experiment["variant_of"]], config["experiments"], "experiment")
-    for part, options in ((key, experiment), (f"{key}.replay_curve", curve), (f"{key}.ablation", ablation)):
+    for part, options in ((key, experiment), (f"{key}.replay_curve", curve)):
         yield from _unknown(f"{part}.datasets", options.get("datasets", []), config["datasets"], "data set")
         yield from _unknown(f"{part}.algorithms", options.get("algorithms", []), config["algorithms"], "algorithm")
     yield from _unknown(f"{key}.selection", experiment["selection"], SCORES, "held-out score")
-    yield from _unknown(f"{key}.ablation.starts", ablation.get("starts", []), STARTS, "start")
     if isinstance(seeds := experiment["seeds"], Mapping):
         yield from _unknown(f"{key}.seeds", seeds, config["datasets"], "data set")
         if missing := [dataset for dataset in experiment["datasets"] if dataset not in seeds]:
             yield f"{key}.seeds: must have a number for each data set, but lacks {', '.join(missing)}"
     if experiment["reference"] != POEM:  # the default, which an experiment may lack
         yield from _unknown(f"{key}.reference", [experiment["reference"]], experiment["algorithms"], "algorithm")
-    for name in ablation.get("algorithms", []):
-        if is_classifier(config, name):
-            yield f"{key}.ablation.algorithms: {name!r} has no start, because it is not an estimator"
     datasets = [*experiment["datasets"], *curve.get("datasets", [])]
     yield from _check_logging(key, experiment, config)
     yield from _check_actions(key, experiment, [name for name in datasets if name in config["datasets"]], config)
@@ -142,9 +137,8 @@ def _check_logging(key: str, experiment: Mapping, config: Mapping) -> Iterator[s
     yield from _faults(f"{key}.logging", make_policy, experiment["logging"])
     if experiment["absent_label_score"] == "half":
         yield f"{key}.absent_label_score: 'half' needs the logging policy crf, whose training lacks labels"
-    starts = experiment.get("ablation", {}).get("starts", [])
-    for name in experiment["algorithms"]:
-        if config["algorithms"].get(name, {}).get("options", {}).get("start") == "logging" or "logging" in starts:
+    for name in [name for name in experiment["algorithms"] if name in config["algorithms"]]:
+        if options_of(config, experiment, name).get("start") == "logging":
             yield f"{key}: {name!r} starts at the coefficients of the logging policy, which only crf has; use imitation"
 
 

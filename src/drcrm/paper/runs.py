@@ -3,10 +3,9 @@
 Plans contain only what a step uses, because Snakemake runs a step again if its parameters change.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from drcrm.optimization.starts import STARTS
 from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, TESTS, Names, Plan, join
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, SINGLE
 from drcrm.selection.score_names import MODELLED, SCORES
@@ -57,13 +56,12 @@ def seeds_of(experiment: Mapping, dataset: str) -> int:
 
 
 def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
-    """Return the algorithms that a run must fit for the tables, the ablation and the replay-count figure."""
+    """Return the algorithms that a run must fit for the tables and the replay-count figure."""
     experiment = config["experiments"][name]
     in_tables = dataset in experiment["datasets"] and seed < seeds_of(experiment, dataset)
     if not (in_tables and replays == experiment["replay_count"]):
         return shown_algorithms(config, name, "replay_count")
-    in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
-    return all_algorithms(config, name) if in_ablation else experiment["algorithms"]
+    return experiment["algorithms"]
 
 
 def learned(config: Mapping, wildcards: Mapping) -> dict[str, list[str]]:
@@ -75,34 +73,17 @@ def learned(config: Mapping, wildcards: Mapping) -> dict[str, list[str]]:
     return kinds
 
 
-def all_algorithms(config: Mapping, name: str) -> list[str]:
-    """Return the algorithms of an experiment's tables and of its ablation."""
-    experiment = config["experiments"][name]
-    starts = all_starts(config["algorithms"], experiment).values()
-    return list(dict.fromkeys([*experiment["algorithms"], *(key for by_start in starts for key in by_start.values())]))
-
-
-def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, str]]:
-    """Return the names of an ablation's algorithms by start: NAME with its default start, else NAME_from_START.
-
-    Algorithms that are not among those of the experiment are left out.
-    """
-    ablation = experiment.get("ablation", {"algorithms": [], "starts": []})
-    by_algorithm = {}
-    for name in [name for name in ablation["algorithms"] if name in experiment["algorithms"]]:
-        default = algorithms[name]["options"].get("start", "zero")
-        names = {start: name if start == default else f"{name}_from_{start}" for start in ablation["starts"]}
-        by_algorithm[name] = names
-    return by_algorithm
+def options_of(config: Mapping, experiment: Mapping, algorithm: str) -> dict[str, object]:
+    """Return the options of an algorithm in an experiment. A start of the experiment replaces that of the algorithm."""
+    start = experiment.get("start")
+    return {**config["algorithms"][algorithm]["options"], **({"start": start} if start else {})}
 
 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
-    """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure.
+    """Return the algorithms of a figure: those of the tables, except in the replay-count figure.
 
     The replay-count figure leaves out algorithms that are not in the tables. If none is left, it shows all of these.
     """
-    if figure == "ablation":
-        return all_algorithms(config, name)
     experiment = config["experiments"][name]
     curve = experiment["replay_curve"] if figure == "replay_count" else {}
     names = experiment["algorithms"]
@@ -113,8 +94,8 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     """Return whether fits or scores of an experiment use a cost model."""
     from drcrm.estimates import ESTIMATES  # imported here: Snakemake reads this module at every start
 
-    for algorithm in all_algorithms(config, name):
-        options = config["algorithms"][algorithm]["options"]
+    for algorithm in config["experiments"][name]["algorithms"]:
+        options = options_of(config, config["experiments"][name], algorithm)
         estimate = ESTIMATES.get(options.get("estimate"))
         if (estimate and estimate.uses_model) or options.get("start") == "model" or options.get("safe"):
             return True
@@ -145,8 +126,6 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     """Return the data sets of each figure of an experiment, by the figure's name."""
     figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
-    if "ablation" not in experiment:
-        del figures["ablation"]
     return figures
 
 
@@ -177,8 +156,6 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
     if part == "overview":
         contents["log"] = describe_log(config, name, datasets)
         return Plan(datasets, selections[:1], **contents, names=names)
-    if part == "ablation":
-        names = replace(names, starts=all_starts(config["algorithms"], experiment))
     return Plan(
         datasets, selections, **contents, names=names, figure=part, protocol={"split_unit": experiment["split_unit"]}
     )
@@ -186,7 +163,7 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
 
 def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """Return the colours, markers and printed names of an experiment's algorithms and data sets."""
-    algorithms = {key: config["algorithms"][key] for key in all_algorithms(config, name)}
+    algorithms = {key: config["algorithms"][key] for key in config["experiments"][name]["algorithms"]}
     drawn = {
         key: {**{part: entry[part] for part in LOOKS}, "parameter": quantity(entry, config["experiments"][name])}
         for key, entry in algorithms.items()
@@ -207,19 +184,18 @@ def quantity(entry: Mapping, experiment: Mapping) -> str:
 def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """Return the seeds and the replay counts that a part of the report shows.
 
-    The replay-count figure and the ablation have their own seeds and counts. If the experiment has a number of seeds
-    for each data set, so does the result.
+    The replay-count figure has its own seeds and counts. If the experiment has a number of seeds for each data set, so
+    does the result.
     """
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
-    limit = experiment["ablation"]["seeds"] if part == "ablation" else math.inf
-    by_dataset = {dataset: min(limit, seeds_of(experiment, dataset)) for dataset in datasets or experiment["datasets"]}
+    by_dataset = {dataset: seeds_of(experiment, dataset) for dataset in datasets or experiment["datasets"]}
     seeds = by_dataset if isinstance(experiment["seeds"], Mapping) else max(by_dataset.values())
     return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
 def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
-    """Describe unusual options of an experiment: π0, its sharpness, click rates for one action of K, shifted tests."""
+    """Describe unusual options of an experiment: π0, its sharpness, click rates for one action of K, starts, shifts."""
     experiment, parts = config["experiments"][name], []
     if (logging := experiment.get("logging", "crf")) != "crf":
         parts.append(f"π0 is {describe(logging)}")
@@ -228,6 +204,8 @@ def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
         parts.append(f"π0's scores × {sharpness:g}")
     if (right, wrong) != (1, 0) and any(is_single(config, dataset) for dataset in datasets):
         parts.append(f"clicks with probability {right:g} for the right action, {wrong:g} for another")
+    if start := experiment.get("start"):
+        parts.append(f"all fits start at {STARTS[start]}")
     if (radius := experiment.get("test_shift")) is not None:
         parts.append(f"test sets shifted within the KL divergence {radius:g}")
     return ", ".join(parts)

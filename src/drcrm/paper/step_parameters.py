@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from drcrm.paper.datasets.sources import Source, local_digests, read_record
-from drcrm.paper.runs import LOOKS, all_algorithms, all_datasets
+from drcrm.paper.runs import LOOKS, all_datasets, options_of
 from drcrm.risks import VariancePenalizedRisk
 from drcrm.selection.registry.algorithms import find_risk
 
@@ -31,6 +31,7 @@ def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, obje
     is_calibrated = is_poem and entry["parameter"] == "variance_penalty"
     return {
         **_without(entry, *LOOKS),
+        "options": options_of(config, experiment, algorithm),
         "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
         "stopping": experiment["stopping"],
     }
@@ -103,7 +104,7 @@ def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:
         return {"experiment": config["studies"][study], "datasets": {}, "algorithms": algorithms, "runs": runs}
     is_learning = kind in config["experiments"]
     experiment = config["theory"] if kind == "theory" else config["experiments" if is_learning else "evaluations"][kind]
-    algorithms = all_algorithms(config, kind) if is_learning else []
+    algorithms = experiment["algorithms"] if is_learning else []
     return {
         "experiment": experiment,
         "datasets": {key: config["datasets"][key] for key in all_datasets({"datasets": [], **experiment})},

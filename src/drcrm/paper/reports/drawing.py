@@ -17,7 +17,7 @@ from drcrm.arrays.number_formats import format_number
 from drcrm.errors import InputError
 from drcrm.files import atomic
 from drcrm.paper.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
-from drcrm.paper.reports.plan import GREY, RC, SCORE_MARKERS, SMALL, WIDTH, Look, Names
+from drcrm.paper.reports.plan import GREY, RC, SCORE_MARKERS, SMALL, Look, Names
 from drcrm.paper.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 
@@ -170,31 +170,6 @@ def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
     groups = names.grouped(algorithms)
     has_headings = len(groups) > 1
     return [line for group, members in groups.items() for line in [HEADING + group] * has_headings + members]
-
-
-def lined_panel(
-    frame: pd.DataFrame,
-    key: str,
-    look: Callable[[Any], Look],
-    results: DatasetResults,
-    heights: tuple[float, float, float],
-) -> tuple[Figure, Axes, list[str]]:
-    """Return a figure with one panel, which has a line for each algorithm and group, and the lines.
-
-    The means of an algorithm are drawn one above the other, in the order of the column ``key``. The column ``end`` is
-    the end of the axis for a mean. ``heights`` are those of the figure without its lines, of a line, and the distance
-    of two means in lines.
-    """
-    names, kinds = results.plan.names, list(dict.fromkeys(frame[key]))
-    lines = grouped_lines(dict.fromkeys(frame["algorithm"]), names)
-    figure = Figure(figsize=(WIDTH, heights[0] + heights[1] * len(lines)))
-    axes = figure.subplots()
-    axes.set_title(results.label)
-    label_lines(axes, lines, names)
-    for row in frame.itertuples():
-        offset = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)
-        draw_mean(axes, row, lines.index(row.algorithm) + offset, look(row), (-np.inf, row.end))
-    return figure, axes, lines
 
 
 def label_lines(axes: Axes, lines: Sequence[str], names: Names) -> None:

@@ -7,7 +7,6 @@ Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in p
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from drcrm.paper.reports import drawing, figure_data
-from drcrm.paper.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
-from drcrm.paper.reports.plan import BOUND, START_LOOKS, TRUE_LOSS, WIDTH, Look
+from drcrm.paper.reports.figure_data import GREEDY, LOSS, SUMMARY, DatasetResults
+from drcrm.paper.reports.plan import BOUND, TRUE_LOSS, WIDTH
 from drcrm.paper.reports.roles import BASELINE, LOGGING
 
 FARTHEST = 1.5  # the axis of bounds ends at this many times π0's loss
@@ -92,11 +91,15 @@ def certificates(results: DatasetResults) -> Figure:
     is_counted = results.plan.protocol.get("split_unit") != "row"
     end = FARTHEST * level if np.isfinite(level) else np.inf
 
-    def look(row: Any) -> Look:
-        return replace(names.look(row.algorithm), marker="o" if row.column == LOSS else BOUND.marker)
-
-    heights = 1.8 if is_counted else 2.2, 0.34, 0.32
-    figure, axes, lines = drawing.lined_panel(frame.assign(end=end), "column", look, results, heights)
+    lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
+    figure = Figure(figsize=(WIDTH, (1.8 if is_counted else 2.2) + 0.34 * len(lines)))
+    axes = figure.subplots()
+    axes.set_title(results.label)
+    drawing.label_lines(axes, lines, names)
+    for row in frame.itertuples():
+        is_loss = row.column == LOSS
+        look = replace(names.look(row.algorithm), marker="o" if is_loss else BOUND.marker)
+        drawing.draw_mean(axes, row, lines.index(row.algorithm) + (0.16 if is_loss else -0.16), look, (-np.inf, end))
     for name in results.scored if is_counted else ():
         surplus = results.losses(name, loss="bound") - results.losses(name)
         text = f"{np.sum(surplus >= 0)} of {np.sum(~np.isnan(surplus))}"
@@ -110,31 +113,6 @@ def certificates(results: DatasetResults) -> Figure:
     bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
     handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.handles_of([drawing.LINES[LOGGING, LOSS]])]
     return drawing.add_legend(figure, handles)
-
-
-def ablation(results: DatasetResults) -> Figure:
-    """Draw expected loss of each estimate and risk from each start.
-
-    Lines are the losses of ``LEVELS``. A mean above π0's loss is written at the edge. The intervals of all other means
-    are complete.
-    """
-    frame = figure_data.by_start(results)
-    levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
-    most = levels[LOGGING, LOSS]
-    is_far = frame["mean"] > most
-    end = np.fmax(most, frame.loc[~is_far, ["mean", "high"]].max(axis=None))
-    frame["end"] = frame["end"].where(~is_far, most)
-    heights = 1.7, 0.36, 0.25
-    figure, axes, _ = drawing.lined_panel(frame, "start", lambda row: START_LOOKS[row.start], results, heights)
-    drawing.draw_levels(axes.axvline, levels)
-    if np.isfinite(end):
-        axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
-    axes.set_xlabel(results.loss_axis("← better"))
-    looks = [drawing.LINES[key] for key in levels]
-    looks += [
-        replace(START_LOOKS[key], label=f"from {START_LOOKS[key].label}") for key in dict.fromkeys(frame["start"])
-    ]
-    return drawing.add_legend(figure, drawing.handles_of(looks))
 
 
 def overview(all_results: Sequence[DatasetResults]) -> Figure:
@@ -174,4 +152,4 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
     return drawing.add_legend(figure, drawing.handles_of([drawing.LINES[LOGGING, GREEDY]]))
 
 
-FIGURES = {draw.__name__: draw for draw in (replay_count, grid, certificates, ablation)}
+FIGURES = {draw.__name__: draw for draw in (replay_count, grid, certificates)}

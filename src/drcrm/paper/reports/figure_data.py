@@ -97,9 +97,8 @@ class DatasetResults:
 
 
 def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
-    """Return the mean and the 95 % interval of each sample, next to its keys. No axis ends before a mean."""
-    rows = [{**key, **interval(values), "end": np.inf} for key, values in samples]
-    return pd.DataFrame(rows, columns=[*keys, *SUMMARY, "end"])
+    """Return the mean and the 95 % interval of each sample, next to its keys."""
+    return pd.DataFrame([{**key, **interval(values)} for key, values in samples], columns=[*keys, *SUMMARY])
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
@@ -140,16 +139,6 @@ def choices(results: DatasetResults) -> pd.DataFrame:
         counts = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
         rows += [(name, selection, value, count / results.seeds) for value, count in counts.items()]
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
-
-
-def by_start(results: DatasetResults) -> pd.DataFrame:
-    """Return the expected loss of each algorithm of the ablation from each start."""
-    samples = (
-        ({"algorithm": name, "start": start}, results.losses(key))
-        for name, keys in results.plan.names.starts.items()
-        for start, key in keys.items()
-    )
-    return summarize(samples, "algorithm", "start")
 
 
 def certified(results: DatasetResults) -> pd.DataFrame:

@@ -22,7 +22,6 @@ FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
     "grid": "Loss along the grids",
     "certificates": "Certified and true loss",
-    "ablation": "Estimate, start and risk",
 }
 WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss
     LABELS: {
@@ -86,14 +85,6 @@ class Look:
 
 ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
 
-
-START_LOOKS = {
-    "zero": Look("Θ = 0", "#000000", "o"),
-    "logging": Look("π0", "#0072B2", "s"),
-    "model": Look("π0, tilted by the cost model", "#D55E00", "^"),
-    "imitation": Look("imitation", "#CC79A7", "D"),
-}
-
 BOUND = Look("certified bound", GREY, "<")
 TRUE_LOSS = Look("true loss on the test set", GREY, "o")
 
@@ -106,14 +97,12 @@ class Names:
     ----------
     algorithms : mapping from a name to label, colour, marker, group and the quantity of the grid
     datasets : mapping from a name to a label
-    starts : mapping from an algorithm of an ablation to its names by start
     actions : mapping from a data set to a key of ``WORDS``
         By default, actions are vectors of labels.
     """
 
     algorithms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     datasets: Mapping[str, str] = field(default_factory=dict)
-    starts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     actions: Mapping[str, str] = field(default_factory=dict)
 
     def look(self, algorithm: str) -> Look:

@@ -51,7 +51,7 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
 
 
 def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
-    """Return the printed tables of ``all_tables``, and of an ``ablation``, by section and title.
+    """Return the printed tables of ``all_tables`` by section and title.
 
     Losses are tabulated by each selection criterion, all other tables by the headline criterion. Empty tables are left
     out. Titles consist of letters, hyphens and spaces, because the report puts them into data URIs.
@@ -64,12 +64,6 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
         }
         details = {f"{title} in detail": print_details(tables[metric], metric, headline, names)}
         sections[f"{LOSSES[metric]} loss"] = by_criterion | details
-    if "ablation" in tables:
-        arguments = tables["ablation"], "expected_loss", headline, names
-        sections["Estimate, start and risk"] = {
-            "Losses": print_losses(*arguments),
-            "Details": print_details(*arguments),
-        }
     if len(tables["hyperparameters"]):
         chosen = print_hyperparameters(tables["hyperparameters"], plan, plan.selections)
         sections["Hyper-parameters"] = {"Chosen hyper-parameters": chosen}

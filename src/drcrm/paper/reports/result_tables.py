@@ -1,7 +1,6 @@
 """Tables of an experiment: means over seeds with paired tests, and the comparison with published results."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -109,13 +108,6 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
         "hyperparameters": hyperparameter_table(metrics, plan.grids, plan.datasets, plan.selections),
         **{name: table for name, table in optional.items() if len(table)},
     }
-
-
-def ablation_table(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Return the expected losses of an ablation's algorithms from each start, by the headline criterion."""
-    algorithms = [key for keys in plan.names.starts.values() for key in keys.values()]
-    metrics = plan.of_runs(metrics[metrics["algorithm"].isin(algorithms)])
-    return loss_table(metrics, "expected_loss", replace(plan, selections=plan.selections[:1]))
 
 
 def loss_table(metrics: pd.DataFrame, metric: str, plan: Plan) -> pd.DataFrame:
