@@ -38,7 +38,6 @@ demo: .venv/installed
 	@$(MAKE) --no-print-directory report EXPERIMENT=demo CONFIG=
 
 report: .venv/installed
-	@drcrm check $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG) \
 		--config "run=[$(EXPERIMENT)]" --report-stylesheet workflow/report/style.css

@@ -122,48 +122,23 @@ def test_shares_are_numbers_from_0_to_1(error, value):
     assert line == f"drcrm predict: argument --explore: {value!r}, expected a number from 0 to 1"
 
 
-class TestCheck:
-    """A configuration and the name of an experiment are checked before anything runs."""
-
-    def test_a_valid_configuration_prints_nothing(self, tmp_path, capsys):
-        (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
-        for arguments in (["theory"], ["mine", "--configfile", str(mine)]):
-            assert main(["check", *arguments, "--project", str(ROOT)]) == 0
-            assert capsys.readouterr() == ("", "")
-
-    def test_unknown_experiments_are_refused(self, tmp_path, monkeypatch, error):
-        monkeypatch.chdir(tmp_path)
-        assert "name the folder of drcrm's clone by --project" in error("check", "--project", str(tmp_path))
-        assert "did you mean 'demo'?" in error("check", "dmeo", "--project", str(ROOT))
-        (tmp_path / "results/mine").mkdir(parents=True)
-        (tmp_path / "results/mine/metrics.csv").write_text("")
-        assert error("check", "mine", "--project", str(ROOT)).startswith("drcrm check: results/mine ")
-
-    def test_errors_have_a_line_each(self, tmp_path, capsys):
-        (mine := tmp_path / "mine.yaml").write_text("run: [dmo]\nexperiments: {demo: {selection: [snip]}}")
-        assert main(["check", "demo", "--configfile", str(mine), "--project", str(ROOT)]) == 1
-        first, second = capsys.readouterr().err.splitlines()
-        assert first.startswith("drcrm check: config: experiments.demo.selection: unknown held-out score 'snip'")
-        assert second.startswith("drcrm check: config: run: unknown experiment 'dmo'; did you mean 'demo'?")
-
-
 def test_interruptions_are_one_line(monkeypatch):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drcrm.paper.check.run", interrupt)
+    monkeypatch.setattr("drcrm.logs.cli.diagnose.run", interrupt)
     monkeypatch.delitem(sys.modules, "drcrm.__main__")  # runpy imports it again
-    monkeypatch.setattr(sys, "argv", ["drcrm", "check"])
+    monkeypatch.setattr(sys, "argv", ["drcrm", "diagnose", "log.csv"])
     with pytest.raises(SystemExit) as end:
         runpy.run_module("drcrm", run_name="__main__")
     assert end.value.code == "drcrm: interrupted"
 
 
 def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
-    monkeypatch.setitem(sys.modules, "snakemake.utils", None)
-    for name in ("drcrm.paper.check", "drcrm.paper.config"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "drcrm.logs.cli.diagnose", raising=False)
+    monkeypatch.setattr("drcrm.__main__.import_module", lambda name: __import__("pyarrow"))
+    assert error("diagnose", "log.csv") == "drcrm: diagnose needs pyarrow: pip install 'drcrm[logs]'"
 
 
 def test_output_in_a_small_encoding_is_complete(tmp_path, monkeypatch):

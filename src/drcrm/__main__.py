@@ -1,4 +1,4 @@
-"""The command ``drcrm NAME``: run a command for logs (``drcrm.logs.cli``), or check experiments."""
+"""The command ``drcrm NAME``: run a command for logs."""
 
 import os
 import sys
@@ -32,8 +32,7 @@ def main_parser() -> Parser:
     """Return the parser of all commands. It imports nothing heavy, so that --help is fast."""
     parser = Parser(
         prog="drcrm",
-        description="Learn and evaluate policies from logs, and check experiments. `drcrm NAME --help` describes a "
-        "command.",
+        description="Learn and evaluate policies from logs. `drcrm NAME --help` describes a command.",
         usage="drcrm NAME …",
     )
     parser.add_argument("--version", action="version", version=f"drcrm {__version__}")
@@ -74,7 +73,7 @@ def main(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "drcrm":
             raise
-        parser.error(f"{name} needs {error.name}: pip install 'drcrm[{COMMANDS[name].extra}]'")
+        parser.error(f"{name} needs {error.name}: pip install 'drcrm[logs]'")
     except (InputError, OSError, MemoryError) as error:
         for message in error.args if isinstance(error, InputError) else [error]:
             print(f"drcrm {name}: {escape_unprintable(message) or 'out of memory'}", file=sys.stderr)

@@ -34,6 +34,8 @@ if workflow.modifier.skip_configfile:
     outer_config, config = config, read_config(PROJECT / "config.yaml")
     update_config(config, outer_config)
 try:
+    for path in workflow.overwrite_configfiles:
+        read_config(path)  # refuses repeated keys, which Snakemake does not see
     config = complete(config, PROJECT / SCHEMA)
 except drcrm.errors.InputError as error:
     raise WorkflowError(str(error)) from None

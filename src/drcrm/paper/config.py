@@ -13,7 +13,7 @@ from snakemake.utils import update_config, validate
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.mapping.schema import parse_texts
 from drcrm.mapping.unique_keys import parse_yaml
-from drcrm.paper.config_checks import all_targets, cross_check, suggest
+from drcrm.paper.config_checks import cross_check, suggest
 from drcrm.paper.reports.plan import tell_apart
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
@@ -138,16 +138,3 @@ def _validate(config: dict, schema: Path) -> None:
         elif description := fault.schema.get("description"):
             message = f"{fault.instance!r} {description}" if fault.validator == "not" else f"{message} ({description})"
         raise InputError(escape_unprintable(f"config: {'.'.join(map(str, fault.absolute_path))}: {message}")) from None
-
-
-def check_target(name: str, config: Mapping) -> None:
-    """Raise InputError unless the configuration has an experiment or a log of this name."""
-    targets = all_targets(config)
-    if name in targets:
-        return
-    if Path(f"results/{name}/metrics.csv").exists():
-        raise InputError(
-            f"results/{name} has results of an experiment that is not in the configuration. Add its file: "
-            "use --configfile FILE, or CONFIG=FILE with make"
-        )
-    raise InputError(f"there is no experiment {name!r}{suggest(name, targets)}")

@@ -30,17 +30,13 @@ from drcrm.logs.cli.common.options import (
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its texts for --help, its options, and the package that has its module.
-
-    ``extra`` names the optional dependencies that the command needs.
-    """
+    """A command: its texts for --help, its options, and the package that has its module."""
 
     summary: str
     description: str
     options: Sequence[Option]
     epilog: str = "On a terminal, the command shows on standard error what it is doing and how much is left."
     package: str = "drcrm.logs.cli"
-    extra: str = "logs"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options to a parser."""
@@ -349,25 +345,5 @@ Writes  --output: as JSON, the coefficients, scaling, categories and names of ac
                 },
             ),
         ),
-    ),
-    "check": Command(
-        "check the configuration of experiments before they run",
-        "Check the configuration of experiments before they run. Each error is one line.",
-        (
-            ("experiment", {"nargs": "?", "help": "name of an experiment that the configuration must have"}),
-            (
-                "--configfile",
-                {
-                    "nargs": "*",
-                    "default": [],
-                    "metavar": "FILE",
-                    "help": "YAML or JSON, merged into config.yaml",
-                },
-            ),
-            ("--project", {"type": Path, "default": Path(), "help": "folder of config.yaml, by default this one"}),
-        ),
-        epilog="",
-        package="drcrm.paper",
-        extra="pipeline",
     ),
 }
