@@ -20,9 +20,6 @@ class CressieRead3(SmoothDivergence):
     def slope(self, t: Any) -> np.ndarray:
         return (t - 1) * (t + 1) / 2
 
-    def conjugate(self, s: Any) -> np.ndarray:
-        return (np.maximum(1 + 2 * np.asarray(s), 0) ** 1.5 - 1) / 3
-
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
 
@@ -39,9 +36,6 @@ class TotalVariation(Divergence):
 
     def phi(self, t: Any) -> np.ndarray:
         return abs(np.asarray(t, dtype=float) - 1)
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        return np.where(np.asarray(s) <= 1 + 1e-12, np.clip(s, -1, 1), np.inf)
 
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         is_largest = z == 0

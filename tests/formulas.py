@@ -12,6 +12,12 @@ FORMULAS = {
     "reverse KL": (ReverseKL(), lambda t: -np.log(t) + t - 1, 1),
     "CVaR": (CVaR(0.4), lambda t: np.where(t <= 2.5, 0, np.inf), None),
 }
+CONJUGATES = {  # φ*(s) = sup s t − φ(t)
+    "KL": np.expm1,
+    "χ²": lambda s: np.maximum(s, -2) + np.maximum(s, -2) ** 2 / 4,
+    "Hellinger": lambda s: np.where(s < 1, s / (1 - s), np.inf),
+    "reverse KL": lambda s: np.where(s < 1, -np.log(1 - s), np.inf),
+}
 SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
 
 

@@ -50,21 +50,6 @@ class Divergence(ABC):
         """
 
     @abstractmethod
-    def conjugate(self, s: Any) -> np.ndarray:
-        """Return the conjugate φ*(s) = sup_{t ≥ 0} st − φ(t).
-
-        Parameters
-        ----------
-        s : array
-            Real numbers.
-
-        Returns
-        -------
-        array
-            Values of φ*, which may be infinite.
-        """
-
-    @abstractmethod
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         """Return the distribution Q with the largest mean of z in the ball D(Q‖P) ≤ ε.
 
@@ -117,9 +102,9 @@ class Divergence(ABC):
 class SmoothDivergence(Divergence):
     """Base class of divergences with φ'(1) = 0 and φ''(1) > 0.
 
-    To define a divergence, write a subclass: set ``curvature`` and implement ``phi``, ``conjugate``, ``slope`` and
-    ``derivatives``. :class:`drcrm.risks.PhiBall` checks that they belong to one convex φ. The worst case has the
-    density φ*'((z − c)/γ), and :mod:`drcrm.divergences.dual_search` finds it.
+    To define a divergence, write a subclass: set ``curvature`` and implement ``phi``, ``slope`` and ``derivatives``.
+    :class:`drcrm.risks.PhiBall` checks that they belong to one convex φ. The worst case has the density
+    φ*'((z − c)/γ), and :mod:`drcrm.divergences.dual_search` finds it.
     """
 
     curvature: float

@@ -26,9 +26,6 @@ class KL(SmoothDivergence):
     def slope(self, t: Any) -> np.ndarray:
         return np.log(t)
 
-    def conjugate(self, s: Any) -> np.ndarray:
-        return np.expm1(s)
-
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.array(s, dtype=float)
         exp(density, out=density)
@@ -52,10 +49,6 @@ class Chi2(SmoothDivergence):
 
     def slope(self, t: Any) -> np.ndarray:
         return 2 * (t - 1)
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        s = np.maximum(s, -2)
-        return s + s**2 / 4
 
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
@@ -87,9 +80,6 @@ class SquaredHellinger(SmoothDivergence):
     def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / np.sqrt(t)
 
-    def conjugate(self, s: Any) -> np.ndarray:
-        return s * _inverse(1 - s)
-
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
 
@@ -116,9 +106,6 @@ class ReverseKL(SmoothDivergence):
 
     def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / t
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        return np.log(_inverse(1 - s))
 
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
@@ -156,9 +143,6 @@ class CVaR(Divergence):
 
     def phi(self, t: Any) -> np.ndarray:
         return np.where(np.asarray(t) * self.alpha <= 1 + 1e-12, 0.0, np.inf)
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        return np.maximum(s, 0) / self.alpha
 
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         fraction, edge = lower_tail(-z, share, self.alpha)

@@ -20,7 +20,6 @@ from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
-from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
@@ -31,6 +30,10 @@ from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
 from drcrm.selection.registry.fit_settings import FitOptions, FitSettings
 from drcrm.weights import as_weight
 
+FLAT = (
+    "the gradient there is 0, or within tol of 0. Either all weights are clipped or 0, or the worst case has only the "
+    "rows with the largest cost: choose a larger clip or another start, or a less robust hyper-parameter"
+)
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
 
 
@@ -288,7 +291,7 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
             hint = "" if self.n_iter_ else f" ({describe_extreme_values(log)})"
             warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
         elif not self.n_iter_ and learned.objectives:
-            reason = explain_flat_start(learned.objectives[0], learned.start)
+            reason = "all costs are equal" if log.cost.min() == log.cost.max() else FLAT
             warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
 
 

@@ -26,8 +26,7 @@ from drcrm.policies.prepared_log import PreparedLog
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
 NEARLY_LEAST = 0.1  # this times R² is the relative excess over the least squared error that is still accepted
-DOUBT = 2  # if an error is within this many tolerances of the limit, it is computed again at the next tolerance
-FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors; the second is for cases that the first cannot decide
+FOLD_TOLERANCE = 1e-3  # of squared errors; with 1e-7, the penalties of 60 logs were the same
 TOLERANCE = 1e-12  # relative error of the solution
 LARGE_TOLERANCE = 1e-6  # the same on a large log, where statistical noise is larger anyway
 NOTABLE_ERROR = 1e3  # a relative error of the normal equations above this times the tolerance causes a warning
@@ -35,18 +34,10 @@ TOO_LARGE = "the cost model is not finite: rescale the features or the costs, wh
 
 
 class RidgeSolver(ABC):
-    """Solver of the ridge regression of a log's costs on the features of context and action, with an intercept.
-
-    Attributes
-    ----------
-    tolerances : tuple of float
-        Relative errors for ``fold_errors``. Each is used only if the previous one leaves the choice in doubt.
-    """
-
-    tolerances: tuple[float, ...]
+    """Solver of the ridge regression of a log's costs on the features of context and action, with an intercept."""
 
     @abstractmethod
-    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
+    def fold_errors(self, penalties: np.ndarray) -> Iterator[np.ndarray]:
         """Yield, for each fold, squared errors of the mean cost and of each penalty's fit to the other folds, (1 + k,).
 
         There are no folds if there are too few contexts.
@@ -57,37 +48,21 @@ class RidgeSolver(ABC):
         """Return B, (d, …), and the intercept."""
 
     def select_penalty(self) -> float:
-        """Return the smallest penalty whose squared error is at most (1 + R²/10) times the least.
-
-        Errors are approximate. If this penalty is in doubt at one tolerance, the candidates are compared again at the
-        next.
-        """
+        """Return the smallest penalty whose squared error is at most (1 + R²/10) times the least."""
         penalties = np.array(PENALTIES)
-        for tolerance in self.tolerances:
-            total = sum(self.fold_errors(penalties, tolerance), np.zeros(1 + len(penalties)))
-            of_constant, errors = total[0], total[1:]
-            explained = max(1 - errors.min() / of_constant, 0) if of_constant > 0 else 0.0
-            limit, doubt = errors.min() * (1 + NEARLY_LEAST * explained), DOUBT * tolerance
-            is_least = errors <= errors.min() * (1 + doubt)
-            is_near = (errors <= limit * (1 - doubt)) | (is_least & (is_least.sum() == 1))
-            smallest = penalties[is_near].min(initial=np.inf)
-            is_doubtful = (penalties < smallest) & (errors <= limit * (1 + doubt))
-            if not is_doubtful.any():
-                return float(smallest)
-            is_compared = is_least | is_doubtful | (penalties == smallest)
-            penalties, errors = penalties[is_compared], errors[is_compared]
-        return float(penalties[errors <= limit].min())
+        of_constant, *errors = sum(self.fold_errors(penalties), np.zeros(1 + len(penalties)))
+        least = min(errors)
+        explained = max(1 - least / of_constant, 0) if of_constant > 0 else 0.0
+        return float(penalties[errors <= least * (1 + NEARLY_LEAST * explained)].min())
 
 
 class MomentSolver(RidgeSolver):
     """Exact solver that uses the second moments of each fold."""
 
-    tolerances = (0.0,)
-
     def __init__(self, by_fold: list[Moments]):
         self._by_fold, self._whole = by_fold, reduce(add, by_fold)
 
-    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
+    def fold_errors(self, penalties: np.ndarray) -> Iterator[np.ndarray]:
         for heldout in self._by_fold:
             rest = self._whole - heldout
             coefs = [np.zeros_like(rest.mean), *rest.solve(penalties)]
@@ -113,8 +88,6 @@ class GradientSolver(RidgeSolver):
         Fold of each row.
     """
 
-    tolerances = FOLD_TOLERANCES
-
     def __init__(self, log: BanditLog, fold: np.ndarray):
         prepared = PreparedLog(log)
         sample, rows = prepared.first_sample if prepared.has_samples else (None, slice(None))
@@ -123,7 +96,7 @@ class GradientSolver(RidgeSolver):
         self._precondition = build_preconditioner(self._sample)
         self._tolerance = LARGE_TOLERANCE if sample else TOLERANCE
 
-    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
+    def fold_errors(self, penalties: np.ndarray) -> Iterator[np.ndarray]:
         log = self._sample
         for number in np.unique(self._fold):
             is_heldout = self._fold == number
@@ -131,7 +104,7 @@ class GradientSolver(RidgeSolver):
                 continue
             rest, heldout = (log.recount(log.count * part) for part in (~is_heldout, is_heldout))
             equations = NormalEquations(rest)
-            coefs, errors = equations.solve(penalties, self._precondition, tolerance), []
+            coefs, errors = equations.solve(penalties, self._precondition, FOLD_TOLERANCE), []
             for coef in [np.zeros_like(equations.mean), *coefs]:
                 residual = heldout.cost - ChunkedLog(heldout).map_rows(modelled_costs, coef) - equations.intercept(coef)
                 errors.append(heldout.count @ residual**2)
