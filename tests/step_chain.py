@@ -61,7 +61,7 @@ def error_of(capsys, step: str, inputs: dict, outputs: dict, parameters: dict | 
 
 def algorithm(estimator: str, **changes) -> dict:
     """Return the parameters of a fit."""
-    usual = {"parameter": None, "grid": [], "options": {}, "calibrated": False, "stopping": "scaled"}
+    usual = {"parameter": None, "grid": [], "options": {}, "stopping": "scaled"}
     return {"estimator": estimator, **usual, **changes}
 
 

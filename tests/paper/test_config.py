@@ -9,8 +9,7 @@ from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS
-from drcrm.paper.runs import describe_log, shown_algorithms, uses_cost_model
-from drcrm.paper.step_parameters import fit_parameters
+from drcrm.paper.runs import describe_log, options_of, shown_algorithms, uses_cost_model
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}
@@ -217,8 +216,8 @@ class TestReplayCurveAndStart:
         config = complete(
             {**SMALL, "algorithms": algorithms, "experiments": {"demo": demo | {"start": "zero"}}}, SCHEMA
         )
-        assert fit_parameters(config, "demo", "moved")["options"] == {"start": "zero", "tilt": 1}
-        assert fit_parameters(config, "demo_model", "own")["options"] == {"estimate": "dr", "start": "model"}
+        assert options_of(config, config["experiments"]["demo"], "moved") == {"start": "zero", "tilt": 1}
+        assert options_of(config, config["experiments"]["demo_model"], "own") == {"estimate": "dr", "start": "model"}
         assert (uses_cost_model(config, "demo"), uses_cost_model(config, "demo_model")) == (True, True)
         assert describe_log(config, "demo", ["toy"]) == "all fits start at Θ = 0"
 

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from drcrm.paper.runs import all_runs, home_of, runs_shown, study_runs
+from drcrm.paper.runs import algorithm_entry, all_runs, home_of, runs_shown, study_runs
 from drcrm.paper.step_parameters import (
     fetch_parameters,
-    fit_parameters,
     mapping_of,
     options_of_entry,
     provenance_parameters,
@@ -83,19 +82,11 @@ def test_fetch_does_not_know_the_names_in_print():
     assert fetch_parameters(CONFIG, "toy", "origin.json") == entry
 
 
-@pytest.mark.parametrize(("scale", "calibrated"), [("unit", False), ("calibrated", True)])
-def test_the_unit_of_poems_grid_concerns_poem_only(scale, calibrated):
-    config = {**CONFIG, "experiments": {"tiny": {**CONFIG["experiments"]["tiny"], "variance_penalty_scale": scale}}}
-    assert fit_parameters(config, "tiny", "poem") == {
-        "estimator": "POEM",
-        "parameter": "variance_penalty",
-        "grid": [1.0],
-        "options": {},
-        "calibrated": calibrated,
-        "stopping": "scaled",
-    }
-    expected = {"parameter": None, "grid": [], "options": {"estimate": "snips"}, "calibrated": False}
-    assert fit_parameters(config, "tiny", "cips") == {"estimator": "CIPS", "stopping": "scaled", **expected}
+def test_the_scale_of_the_variance_penalty_concerns_poem_only():
+    poem, cips = (algorithm_entry(CONFIG, {"experiment": "tiny", "algorithm": name}) for name in ("poem", "cips"))
+    penalty = {"parameter": "variance_penalty", "variance_penalty_scale": "unit"}
+    assert poem == {"estimator": "POEM", "grid": [1.0], "options": {}, **penalty}
+    assert cips == {"estimator": "CIPS", "options": {"estimate": "snips"}}
 
 
 def test_a_mapping_has_the_entries_of_the_configurations_estimators():

@@ -112,17 +112,21 @@ def unchecked(value):
 
 def shared(file):
     """Return a function to the split, the skyline or the π0 of a run, which variants of an experiment share."""
-    home = lambda wildcards: {**wildcards, "experiment": runs.home_of(config, wildcards.experiment, file)}
-    return lambda wildcards: f"{RUN}/{file}.npz".format(**home(wildcards))
+    home = lambda wildcards: runs.home_of(config, wildcards.experiment, file)
+    return lambda wildcards: f"{RUN}/{file}.npz".format(**{**wildcards, "experiment": home(wildcards)})
 
 
-def settings(*options):
-    """Return a function from the wildcards to the settings of a step as JSON: axes of its run, and these options."""
+def settings(*options, has_algorithm=False):
+    """Return a function from the wildcards to the settings of a step as JSON.
+
+    They are the wildcards, these options of the experiment, and the entry of the algorithm of a step that learns.
+    """
 
     def lookup(wildcards):
         experiment = config["experiments"][wildcards.experiment]
         axes = {name: int(value) if name in ("seed", "replay_count") else value for name, value in wildcards.items()}
-        return json.dumps(axes | {option: experiment[option] for option in options}, sort_keys=True)
+        entry = runs.algorithm_entry(config, wildcards) if has_algorithm else {}
+        return json.dumps({**axes, **{option: experiment[option] for option in options}, **entry}, sort_keys=True)
 
     return lookup
 

@@ -6,22 +6,11 @@ def cost_model_of(wildcards):
     return f"{LOG}/cost_model.npz".format(**wildcards) if runs.uses_cost_model(config, wildcards.experiment) else []
 
 
-def logging_policy_of(wildcards):
-    """Return π0 if a fit starts from it or uses a cost model."""
-    options = runs.options_of(config, config["experiments"][wildcards.experiment], wildcards.algorithm)
-    is_start = options.get("start") == "logging"
-    return shared("logging")(wildcards) if is_start or cost_model_of(wildcards) else []
-
-
-def own_classes(wildcards):
-    """Return the files in the working folder of the classes that an algorithm or a classifier names."""
-    entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
-    return own_files(step_parameters.own_files(entry))
-
-
-def learned(kind):
-    """Return a function from the wildcards to the fits or the classifiers of a run."""
-    return lambda wildcards: [f"{LOG}/{name}.npz".format(**wildcards) for name in runs.learned(config, wildcards)[kind]]
+def learned(wildcards, are_classifiers):
+    """Return the fits or the classifiers of a run."""
+    axes = wildcards.experiment, wildcards.dataset, int(wildcards.replay_count), int(wildcards.seed)
+    names = [a for a in runs.run_algorithms(config, *axes) if runs.is_classifier(config, a) == are_classifiers]
+    return [f"{LOG}/{name}.npz".format(**wildcards) for name in names]
 
 
 rule cost_model:
@@ -43,9 +32,9 @@ rule cost_model:
 
 rule fit:
     input:
-        own_classes,
+        lambda w: own_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
-        logging=logging_policy_of,
+        logging=shared("logging"),
         cost_model=cost_model_of,
     output:
         fits=f"{LOG}/{{algorithm}}.npz",
@@ -55,7 +44,7 @@ rule fit:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=lambda w: json.dumps(step_parameters.fit_parameters(config, w.experiment, w.algorithm)),
+        settings=settings("stopping", has_algorithm=True),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
@@ -66,7 +55,7 @@ rule fit:
 
 rule classify:
     input:
-        own_classes,
+        lambda w: own_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         test="resources/{dataset}/test.npz",
@@ -78,7 +67,7 @@ rule classify:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=lambda w: json.dumps(step_parameters.classifier_parameters(config, w)),
+        settings=settings(has_algorithm=True),
     message:
         "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
@@ -94,8 +83,8 @@ rule evaluate:
         logging=shared("logging"),
         skyline=shared("skyline"),
         cost_model=cost_model_of,
-        fits=learned("fits"),
-        classifiers=learned("classifiers"),
+        fits=lambda w: learned(w, are_classifiers=False),
+        classifiers=lambda w: learned(w, are_classifiers=True),
     output:
         metrics=f"{LOG}/metrics.csv",
         grids=f"{LOG}/grids.csv",

@@ -1,35 +1,9 @@
 """Tables and figures of an experiment, and the record of its code, packages and configuration."""
 
-FIGURE_PAGE = {  # figures are numbered, because a report sorts their titles
-    "caption": "../report/figures.rst",
-    "category": "3 Figures",
-    "labels": lambda wildcards: {
-        "figure": f"{list(FIGURE_TITLES).index(wildcards.figure) + 1} {FIGURE_TITLES[wildcards.figure]}",
-        "data": config["datasets"][wildcards.dataset]["label"],
-    },
-}
-OVERVIEW_PAGE = {
-    "caption": "../report/overview.rst",
-    "category": "1 Overview",
-    "labels": {"figure": "From CIPS to full supervision"},
-}
-TABLE_PAGES = {
-    "patterns": ["{title}.html"],
-    "caption": "../report/tables.rst",
-    "category": "2 Tables",
-    "labels": {"table": "{title}"},
-}
-
 
 def pictures(path, page):
     """Return the files of a figure. The report shows the svg."""
     return [f"{path}.pdf", f"{path}.png", report(f"{path}.svg", **page)]
-
-
-def runs_of(wildcards):
-    """Return the tables of an experiment's runs."""
-    axes = runs.all_runs(config["experiments"][wildcards.experiment])
-    return [f"{LOG}/{{table}}.csv".format(dataset=d, replay_count=r, seed=s, **wildcards) for d, r, s in axes]
 
 
 def recorded_tables(wildcards):
@@ -59,7 +33,10 @@ def plan(part=None):
 
 rule collect:
     input:
-        runs=runs_of,
+        runs=lambda w: [
+            f"{LOG}/{{table}}.csv".format(dataset=dataset, replay_count=count, seed=seed, **w)
+            for dataset, count, seed in runs.all_runs(config["experiments"][w.experiment])
+        ],
     output:
         table="results/{experiment}/{table}.csv",
     log:
@@ -96,7 +73,13 @@ rule tables:
     output:
         tables=expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
         more=directory("results/{experiment}/more_tables"),
-        pages=report(directory("results/{experiment}/pages"), **TABLE_PAGES),
+        pages=report(
+            directory("results/{experiment}/pages"),
+            patterns=["{title}.html"],
+            caption="../report/tables.rst",
+            category="2 Tables",
+            labels={"table": "{title}"},
+        ),
     log:
         "results/{experiment}/logs/tables.log",
     params:
@@ -115,7 +98,14 @@ rule overview:
     input:
         metrics="results/{experiment}/metrics.csv",
     output:
-        figures=pictures("results/{experiment}/figures/overview", OVERVIEW_PAGE),
+        figures=pictures(
+            "results/{experiment}/figures/overview",
+            {
+                "caption": "../report/overview.rst",
+                "category": "1 Overview",
+                "labels": {"figure": "From CIPS to full supervision"},
+            },
+        ),
         latex="results/{experiment}/figures/overview.tex",
         summary="results/{experiment}/summary.rst",
     log:
@@ -137,7 +127,17 @@ rule figure:
         metrics="results/{experiment}/metrics.csv",
         grids="results/{experiment}/grids.csv",
     output:
-        figures=pictures("results/{experiment}/figures/{figure}_{dataset}", FIGURE_PAGE),
+        figures=pictures(
+            "results/{experiment}/figures/{figure}_{dataset}",
+            {
+                "caption": "../report/figures.rst",
+                "category": "3 Figures",
+                "labels": lambda w: {  # figures are numbered, because a report sorts their titles
+                    "figure": f"{list(FIGURE_TITLES).index(w.figure) + 1} {FIGURE_TITLES[w.figure]}",
+                    "data": config["datasets"][w.dataset]["label"],
+                },
+            },
+        ),
         latex="results/{experiment}/figures/{figure}_{dataset}.tex",
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",

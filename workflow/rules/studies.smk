@@ -4,28 +4,6 @@ import shlex
 
 STUDIES = os.path.relpath(PROJECT / "studies")
 SHARDS = 20  # jobs of a study, at most
-LEMMA_PAGE = {
-    "caption": "../report/theory.rst",
-    "category": "Theory",
-    "labels": lambda wildcards: {
-        "figure": LEMMA_FIGURES[wildcards.lemma_figure]["title"],
-        "data": config["datasets"][wildcards.dataset]["label"],
-    },
-}
-
-if unknown := [name for name in config["studies"] if not (PROJECT / f"studies/{name}.py").exists()]:
-    raise WorkflowError(f"config: studies: there is no module studies/{unknown[0]}.py")
-
-
-def table_of_figure(wildcards):
-    """Return the table of a figure's lemma."""
-    return f"results/theory/{LEMMA_FIGURES[wildcards.lemma_figure]['lemma']}_{wildcards.dataset}.csv"
-
-
-def words_of_lemma(wildcards):
-    """Return the words of a figure's caption."""
-    label = config["datasets"][wildcards.dataset]["label"]
-    return {"data": label, "repetitions": config["theory"]["repetitions"]}
 
 
 def code_of_study(wildcards):
@@ -69,10 +47,11 @@ def files_of_study(wildcards):
 
 def arguments_of_run(wildcards, input):
     """Return the arguments of a study's command for one run."""
-    folders = ["--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])]
-    axes = ["--dataset", wildcards.dataset, "--seed", wildcards.seed]
-    options = json.dumps(step_parameters.options_of_entry(config, config["studies"][wildcards.study]))
-    return [*folders, *axes, "--options", options]
+    return [
+        *("--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])),
+        *("--dataset", wildcards.dataset, "--seed", wildcards.seed),
+        *("--options", json.dumps(step_parameters.options_of_entry(config, config["studies"][wildcards.study]))),
+    ]
 
 
 def arguments_of_shard(wildcards, input):
@@ -80,13 +59,6 @@ def arguments_of_shard(wildcards, input):
     study = config["studies"][wildcards.study]
     resources = ["resources"] if "datasets" in study else [os.path.dirname(name) for name in input[:1]]
     return arguments_of_repetitions(study, int(wildcards.shard), ["--resources", *resources] if resources else [])
-
-
-def file_settings(wildcards):
-    """Return the folder in the mirror and the digest of a study's file as JSON."""
-    study = config["studies"][wildcards.study]
-    folder = study.get("folder", wildcards.study)
-    return json.dumps({"folder": folder, "sha256": study["files"][wildcards.file]})
 
 
 rule study_file:
@@ -98,7 +70,7 @@ rule study_file:
     params:
         code=pipeline_code,
         mirror=unchecked(config["mirror"] or ""),
-        settings=file_settings,
+        settings=lambda w: json.dumps(step_parameters.file_of_study(config, w.study, w.file)),
     message:
         "fetch {wildcards.file} of {wildcards.study}"
     shell:
@@ -182,14 +154,27 @@ rule theory_table:
 
 rule theory_figure:
     input:
-        table=table_of_figure,
+        table=lambda w: f"results/theory/{LEMMA_FIGURES[w.lemma_figure]['lemma']}_{w.dataset}.csv",
     output:
-        figures=pictures("results/theory/figures/{lemma_figure}_{dataset}", LEMMA_PAGE),
+        figures=pictures(
+            "results/theory/figures/{lemma_figure}_{dataset}",
+            {
+                "caption": "../report/theory.rst",
+                "category": "Theory",
+                "labels": lambda w: {
+                    "figure": LEMMA_FIGURES[w.lemma_figure]["title"],
+                    "data": config["datasets"][w.dataset]["label"],
+                },
+            },
+        ),
     log:
         "results/theory/logs/{lemma_figure}_{dataset}.log",
     params:
         code=code_of_study,
-        words=words_of_lemma,
+        words=lambda w: {
+            "data": config["datasets"][w.dataset]["label"],
+            "repetitions": config["theory"]["repetitions"],
+        },
     message:
         "{wildcards.lemma_figure} figure of the theory on {wildcards.dataset}"
     shell:

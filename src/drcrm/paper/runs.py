@@ -64,19 +64,22 @@ def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed:
     return experiment["algorithms"]
 
 
-def learned(config: Mapping, wildcards: Mapping) -> dict[str, list[str]]:
-    """Return the algorithms of a run, by the kind of their results: ``fits`` or ``classifiers``."""
-    run = wildcards["dataset"], int(wildcards["replay_count"]), int(wildcards["seed"])
-    kinds: dict[str, list[str]] = {"fits": [], "classifiers": []}
-    for name in run_algorithms(config, wildcards["experiment"], *run):
-        kinds["classifiers" if is_classifier(config, name) else "fits"].append(name)
-    return kinds
-
-
 def options_of(config: Mapping, experiment: Mapping, algorithm: str) -> dict[str, object]:
     """Return the options of an algorithm in an experiment. A start of the experiment replaces that of the algorithm."""
     start = experiment.get("start")
     return {**config["algorithms"][algorithm]["options"], **({"start": start} if start else {})}
+
+
+def algorithm_entry(config: Mapping, wildcards: Mapping) -> dict[str, object]:
+    """Return the entry of the algorithm or the classifier of a job, without its look.
+
+    If its hyper-parameter is the variance penalty, the entry has the scale of this penalty in the experiment.
+    """
+    experiment = config["experiments"][wildcards["experiment"]]
+    name = wildcards.get("algorithm") or wildcards["classifier"]
+    entry = {key: value for key, value in config["algorithms"][name].items() if key not in LOOKS}
+    scaled = ["variance_penalty_scale"] if entry.get("parameter") == "variance_penalty" else []
+    return {**entry, **{key: experiment[key] for key in scaled}, "options": options_of(config, experiment, name)}
 
 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:

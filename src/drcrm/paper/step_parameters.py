@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from drcrm.paper.datasets.sources import Source, local_digests, read_record
-from drcrm.paper.runs import LOOKS, all_datasets, options_of
-from drcrm.risks import VariancePenalizedRisk
-from drcrm.selection.registry.algorithms import find_risk
+from drcrm.paper.runs import LOOKS, all_datasets
 
 
 def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[str, object]:
@@ -22,36 +20,6 @@ def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[
     source = Source(mirror=config["mirror"], sha256=entry["sha256"])
     names = [*entry.get("train", []), *entry.get("test", [])]
     return {**entry, "digests": local_digests(source, names, read_record(origin))}
-
-
-def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
-    """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
-    entry = {"parameter": None, "grid": [], **config["algorithms"][algorithm]}
-    experiment, is_poem = config["experiments"][name], find_risk(entry["estimator"]) is VariancePenalizedRisk
-    is_calibrated = is_poem and entry["parameter"] == "variance_penalty"
-    return {
-        **_without(entry, *LOOKS),
-        "options": options_of(config, experiment, algorithm),
-        "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
-        "stopping": experiment["stopping"],
-    }
-
-
-def classifier_parameters(config: Mapping, wildcards: Mapping) -> dict[str, object]:
-    """Return the entry of a classifier, and the axes that name its random numbers."""
-    entry = config["algorithms"][wildcards["classifier"]]
-    axes = {"dataset": wildcards["dataset"], "seed": int(wildcards["seed"])}
-    return {**axes, **{key: entry.get(key) for key in ("classifier", "competitor", "weights")}}
-
-
-def own_files(entry: Mapping) -> list[Path]:
-    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
-
-    A class is named ``module:Class``, or by a map from this name to parameters.
-    """
-    return module_files(
-        [entry.get(kind) for kind in ("estimator", "classifier", "competitor")], entry["options"].get("weight")
-    )
 
 
 def module_files(*values: object) -> list[Path]:
@@ -90,6 +58,12 @@ def options_of_entry(config: Mapping, entry: Mapping) -> dict[str, object]:
     if "algorithms" in options:
         options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
     return options
+
+
+def file_of_study(config: Mapping, name: str, file: str) -> dict[str, str]:
+    """Return the folder in the mirror and the digest of a study's file."""
+    study = config["studies"][name]
+    return {"folder": study.get("folder", name), "sha256": study["files"][file]}
 
 
 def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:

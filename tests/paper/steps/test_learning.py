@@ -65,7 +65,8 @@ def test_candidates_of_a_calibrated_safe_fit_have_the_configured_grid_values(toy
         "logging": toy / "logging.npz",
     }
     options = {"safe": True, "estimate": "dr", "start": "logging"}
-    parameters = algorithm("POEM", parameter="variance_penalty", grid=[0.1, 1], options=options, calibrated=True)
+    scaled = {"parameter": "variance_penalty", "grid": [0.1, 1], "variance_penalty_scale": "calibrated"}
+    parameters = algorithm("POEM", options=options, **scaled)
     assert run_step("fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters) == 0
     fit = read_npz(tmp_path / "fit.npz", FIT)
     assert len(fit["grid"]) == len(fit["coef"]) > 2

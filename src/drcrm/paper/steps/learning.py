@@ -17,8 +17,9 @@ from drcrm.paper.simulation.logging_policies import closest_policy, with_probabi
 from drcrm.paper.simulation.replay import generator
 from drcrm.policies import arrays_of
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.risks import VariancePenalizedRisk
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
-from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.algorithms import Algorithm, find_risk
 from drcrm.selection.registry.fit_settings import FitSettings
 
 
@@ -58,12 +59,13 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the fitted feature map as bytes, if there is one
     settings
-        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
-        whether POEM's grid is in units of λ0, which depends on the log.
+        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. If
+        ``variance_penalty_scale`` is "calibrated", POEM's grid is in units of λ0, which depends on the log.
     """
-    is_calibrated, lbfgs = settings["calibrated"], LbfgsSettings(stopping=settings["stopping"])
     # Errors of the algorithm are reported before the log is read.
-    algorithm = Algorithm.of_entry(settings, settings=FitSettings(lbfgs))
+    algorithm = Algorithm.of_entry(settings, settings=FitSettings(LbfgsSettings(stopping=settings["stopping"])))
+    scale, risk = settings.get("variance_penalty_scale"), find_risk(settings["estimator"])
+    is_calibrated = scale == "calibrated" and risk is VariancePenalizedRisk
     train, heldout = read_log(files["log"])
     logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
     if logging_policy is not None and logging_policy.features:
@@ -99,10 +101,10 @@ def classify(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     train, _ = read_log(files["log"])
     X, _ = read_contexts(files["test"])
     with prefix_errors(files["log"]):
-        if settings["classifier"]:
+        if "classifier" in settings:
             train.actions.require_classes("a classifier")
         seed = int(generator(settings["dataset"], settings["seed"], "classify").integers(2**31))
-        kind, weights = settings["classifier"], settings["weights"] or "none"
+        kind, weights = settings.get("classifier"), settings.get("weights") or "none"
         if kind is None:
             probability = competitor_probabilities(train, X, settings["competitor"], seed)
         elif kind == "cost_trees":
