@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 from scipy.special import expit, softmax
 
-from drcrm import ActionLists, BanditLog, CostModel
+from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 
 KINDS = ("labels", "single", "lists")
 FOLDS, LEAST = 5, 50
@@ -29,6 +29,12 @@ def draw_log(kind: str, seed: int = 0, contexts: int = 30, rows: int = 200, effe
         return BanditLog(X, Y, propensity, cost, context, count, n_actions=4, eligible=eligible)
     starts = np.append(0, np.cumsum(sizes))
     return BanditLog(ActionLists(rng.normal(size=(starts[-1], 3)), starts), Y, propensity, cost, context, count)
+
+
+def draw_policy(log: BanditLog, seed: int = 5, scale: float = 0.5) -> ExponentialPolicy | SoftmaxPolicy:
+    """Return a policy with normal coefficients."""
+    kind = ExponentialPolicy if log.Y.ndim == 2 else SoftmaxPolicy
+    return kind(scale * np.random.default_rng(seed).normal(size=(log.X.shape[1], *log.actions.shape)))
 
 
 def choices_of(log: BanditLog, coef: np.ndarray, effects: np.ndarray, k: int) -> list[tuple[object, float, float]]:

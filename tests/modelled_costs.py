@@ -1,8 +1,10 @@
-"""Costs of actions and of policies under a cost model."""
+"""Costs of actions and of policies under a cost model, and the bound on a ratio of terms."""
 
 import numpy as np
+from scipy.optimize import brentq
 
 from drcrm import BanditLog
+from drcrm.certificates import upper_bound
 from drcrm.policies.prepared_log import modelled_cost
 
 
@@ -17,3 +19,8 @@ def expectation(model, X, policy) -> np.ndarray:
     """Return Σ_y π(y|x) ĉ(x, y) of each context."""
     features, actions = policy.actions.bind(X)
     return actions.expected_cost(policy.marginals(X), model.effects(features, actions))
+
+
+def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
+    """Return the v at which the upper bound on ``terms(v)`` is 0."""
+    return brentq(lambda v: upper_bound(terms(v), **settings), cost.min() - 1, cost.max() + 1, xtol=1e-13)

@@ -55,16 +55,17 @@ def assert_same(coef: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=3)
-@given(unit=st.floats(-12, 12), scales=st.lists(st.floats(-6, 6), min_size=5, max_size=5))
+@settings(max_examples=2)
+@given(unit=st.floats(-12, 12).filter(abs), scales=st.lists(st.floats(-6, 6), min_size=5, max_size=5, unique=True))
 def test_the_units_of_costs_and_features_do_not_matter(name, unit, scales):
+    """The simplest values, which hypothesis tries first, must change something, too."""
     assert_same(fit(name, unit=10**unit, scales=10 ** np.array(scales))[0], original_coef(name))
 
 
 @pytest.mark.parametrize("name", SHIFTED)
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
-@settings(max_examples=2)
-@given(zero=st.integers(-(10**6), 10**6))
+@settings(max_examples=1)
+@given(zero=st.integers(-(10**6), 10**6).filter(abs))
 def test_the_zero_of_the_costs_does_not_matter(name, estimate, zero):
     assert_same(fit(name, zero=zero, estimate=estimate)[0], original_coef(name, estimate))
 

@@ -9,6 +9,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.cost_models.missing_cells import MissingCells, find_missing_cells, lacked_actions, mark_lists, mark_missing
 from drcrm.estimates import ROBUST
 
+pytestmark = pytest.mark.usefixtures("shipped_sizes")
 LARGEST = 1.0
 EVERYWHERE = MissingCells(np.array([0]), np.full((1, 3), -np.inf), np.full((1, 3), np.inf))
 

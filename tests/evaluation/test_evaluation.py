@@ -5,9 +5,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from environment_logs import KINDS, draw_log
+from environment_logs import KINDS, draw_log, draw_policy
 
-from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
@@ -16,11 +16,6 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
 from drcrm.logs.diagnostics.comparison.robustness import sensitivity_to_propensities
 from drcrm.policies.exponential import LinearPolicy
-
-
-def draw_policy(log: BanditLog, seed: int):
-    kind = ExponentialPolicy if log.Y.ndim == 2 else SoftmaxPolicy
-    return kind(0.3 * np.random.default_rng(seed).normal(size=(log.X.shape[1], *log.actions.shape)))
 
 
 @pytest.mark.filterwarnings("ignore:the (effective sample size|mean weight)")

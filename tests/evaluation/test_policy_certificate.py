@@ -5,9 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 from drawn_actions import draw_actions
-from modelled_costs import expectation, predict
+from modelled_costs import expectation, predict, ratio_bound
 from scipy import sparse
-from scipy.optimize import brentq
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates, off_policy_value
 from drcrm.certificates import upper_bound
@@ -52,11 +51,6 @@ def sums(z: np.ndarray, context: np.ndarray) -> np.ndarray:
 def clustered(z: np.ndarray, context: np.ndarray) -> np.ndarray:
     """Return a value for each context; their standard error is the clustered one of the mean over rows."""
     return z.mean() + sums(z - z.mean(), context)
-
-
-def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
-    """Return the v at which the upper bound on ``terms(v)`` is 0."""
-    return brentq(lambda v: upper_bound(terms(v), **settings), cost.min() - 1, cost.max() + 1, xtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +106,6 @@ def test_finite_sample_certificate_with_and_without_clipping(heldout):
     z, weight, cost, _ = repeated_rows(heldout, "ips")
     certificate = policy_certificate(policy, log, method="log_smoothing")
     assert certificate.bound == pytest.approx(upper_bound(z, method="log_smoothing"), abs=1e-12)
-    assert "∞" not in repr(certificate)
     clipped = policy_certificate(policy, log, "clipped_ips", method="betting", clip=2.0, low=-4, high=0)
     expected = upper_bound(np.minimum(weight, 2) * cost, method="betting", low=-4, high=0)
     assert clipped.bound == pytest.approx(expected, abs=0.05)  # betting depends on the order of the rows
@@ -215,7 +208,6 @@ def test_certificate_of_a_difference_is_the_bound_on_paired_differences(
     difference = z - reference
     expected = upper_bound(clustered(difference, context) if by == "context" else difference, 0.9, method)
     assert certificate.bound == pytest.approx(expected, abs=1e-10)
-    assert repr(certificate).startswith(f"cost difference at most {certificate.bound:.6g} with probability 0.9")
     assert certificate.value == pytest.approx(difference.mean(), abs=1e-10)
 
 

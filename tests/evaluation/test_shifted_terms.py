@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from environment_logs import KINDS, cross_fitted_effects, doubly_robust_moment, draw_log, moments_by_row
+from environment_logs import KINDS, cross_fitted_effects, doubly_robust_moment, draw_log, draw_policy, moments_by_row
 from scipy.optimize import brentq
 
-from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.cross_fitting import FOLDS
 from drcrm.data.folds import context_folds
@@ -14,11 +14,6 @@ from drcrm.risks import EnvironmentBall, KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:the (effective sample size|mean weight)")
 KAPPA = 0.15
-
-
-def draw_policy(log: BanditLog, seed: int = 5, scale: float = 0.5):
-    kind = ExponentialPolicy if log.Y.ndim == 2 else SoftmaxPolicy
-    return kind(scale * np.random.default_rng(seed).normal(size=(log.X.shape[1], *log.actions.shape)))
 
 
 def tilt(cost: np.ndarray, share: np.ndarray, kappa: float) -> tuple[float, float]:

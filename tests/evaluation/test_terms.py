@@ -4,8 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from modelled_costs import expectation, predict
-from scipy.optimize import brentq
+from modelled_costs import expectation, predict, ratio_bound
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates
 from drcrm.certificates import upper_bound
@@ -15,11 +14,6 @@ from drcrm.logging_policy import restrict_to_support
 policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the methods' own bounds
 by_row_and_context = pytest.mark.parametrize("by", ["row", "context"])
 low_overlap = pytest.mark.filterwarnings("ignore:the mean weight is", "ignore:the effective sample size is")
-
-
-def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
-    """Return the v at which the upper bound on ``terms(v)`` is 0."""
-    return brentq(lambda v: upper_bound(terms(v), **settings), cost.min() - 1, cost.max() + 1, xtol=1e-13)
 
 
 @pytest.fixture
@@ -58,7 +52,6 @@ def test_missing_actions_are_charged_the_largest_cost(unsupported, estimate, cos
     assert certificate.costs == (costs or (log.cost.min(), 0))
     assert certificate.bound == pytest.approx(upper_bound(terms, method=method), abs=1e-12)
     assert certificate.value == pytest.approx(terms.mean(), abs=1e-12)
-    assert f"mean weight {weight.mean():.4g}, missing actions charged a cost of {most:.6g})" in repr(certificate)
 
 
 @low_overlap
@@ -183,7 +176,6 @@ def test_missing_actions_count_against_the_policy_and_for_the_baseline(unsupport
     against = policy_certificate(policy, log, "dr", baseline="logging", **settings)
     assert against.missing
     assert against.bound == pytest.approx(upper_bound(high - log.cost), abs=1e-12)
-    assert "missing actions charged the worst of the costs -4 to 2.5)" in repr(against)
     never = ExponentialPolicy([[-50.0, 0.0]])  # label 1 never
     z = np.exp(never.log_prob(log.X, log.Y)) / 0.5 * (log.cost + 3) - 3
     relative = policy_certificate(never, log, "dr", baseline=policy, **settings)

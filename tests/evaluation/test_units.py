@@ -33,8 +33,10 @@ def draw(kind: str, stored_once: bool) -> tuple[BanditLog, np.ndarray, np.ndarra
     return BanditLog(X, Y, **rows, context=context if stored_once else None), policy, context
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("groups", ["none", "rows", "contexts"])
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [*((kind, groups) for kind in KINDS for groups in ("none", "contexts")), ("single", "rows")],
+)
 def test_results_do_not_depend_on_how_contexts_are_stored(kind, groups):
     results = []
     for stored_once in (True, False):

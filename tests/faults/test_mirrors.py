@@ -2,12 +2,12 @@
 
 import hashlib
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pooch
 import pytest
+from local_server import serving
 from step_chain import run_step
 from workflows import write_config, write_data
 
@@ -56,26 +56,20 @@ def data(tmp_path_factory) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def server(data, monkeypatch):
+def server(data):
     """A server of the files on 127.0.0.1. Its ``answer``, unless it is None, replaces the ordinary answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             content = data[self.path.rsplit("/", 1)[1]]
-            (http.answer or serve)(self, content)
+            (self.server.answer or serve)(self, content)
 
         def log_message(self, *arguments):
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.answer, http.url = None, f"http://127.0.0.1:{http.server_port}"
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield http
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    with serving(Handler) as http:
+        http.answer = None
+        yield http
 
 
 @pytest.fixture

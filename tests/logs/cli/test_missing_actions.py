@@ -37,6 +37,7 @@ def is_charged(answer):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shipped_sizes")
 @pytest.mark.filterwarnings("ignore")
 def test_learn_and_certify_charge_the_cells_that_learn_finds(tmp_path, capsys):
     first, second, policy = (tmp_path / name for name in ("first.csv", "second.csv", "policy.npz"))

@@ -100,7 +100,7 @@ def test_without_a_gain_the_logging_policy_is_kept(frame):
     assert [block["first"] for block in answer.as_dict()["blocks"]] == [201, 401, 601]
 
 
-@pytest.mark.parametrize("unlogged", [[2], [1, 2, 3]])
+@pytest.mark.parametrize("unlogged", [[2], pytest.param([1, 2, 3], marks=pytest.mark.slow)])
 def test_blocks_without_logged_actions_of_their_policies_have_no_difference(frame, monkeypatch, unlogged):
     join = block_policies._join
 
@@ -152,7 +152,7 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("kind", MIXED)
+@pytest.mark.parametrize("kind", [pytest.param("groups", marks=pytest.mark.slow), "lists"])
 def test_a_mixture_draws_the_policies_of_the_blocks_with_their_weights(kind, monkeypatch, tmp_path):
     draw_log, mapping = MIXED[kind]
     parts, learn_policies = [], candidates.learn_policies

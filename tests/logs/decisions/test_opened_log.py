@@ -17,7 +17,6 @@ from drcrm.logs.decisions import opened_log
 from drcrm.logs.decisions.candidates import WITH_SCORES
 from drcrm.logs.policy_file import read_policy
 
-pytestmark = pytest.mark.usefixtures("audited_by_trees")
 TEXTS = {"log.dsjson": dsjson, "lists.vw": vw_lists}
 N = 900
 ESTIMATED = {"propensity": None, "propensity_model": "softmax"}
@@ -77,8 +76,10 @@ def assert_same_in_files(run, monkeypatch, arguments: list, policy: Path | None 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, monkeypatch):
+def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, monkeypatch, request):
     name, changes = KINDS[kind]
+    if "labels" in changes:
+        request.getfixturevalue("audited_by_trees")
     log, later, policy, config = (tmp_path / file for file in (name, f"later.{name}", "p.npz", "map.json"))
     write(visits(N), log)
     frame = visits(N, seed=1)

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pooch
 import pytest
+from local_server import serving
 from refusals import refusal
 
 from drcrm.files import write_json
@@ -78,15 +78,9 @@ def sha256_of(content: bytes) -> str:
 def server(tmp_path_factory, monkeypatch):
     """Return the address of a server on this machine, and the folder whose files it serves."""
     folder = tmp_path_factory.mktemp("served")
-    http = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)  # between its attempts
-    thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{http.server_port}", folder
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    with serving(partial(SimpleHTTPRequestHandler, directory=str(folder))) as http:
+        yield http.url, folder
 
 
 @pytest.fixture

@@ -143,8 +143,7 @@ def simulated_metrics(seeds: int = 6) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize("reference", ["poem", "kl_dro"])
-@pytest.mark.parametrize("alternative", ["less", "two-sided"])
+@pytest.mark.parametrize(("reference", "alternative"), [("poem", "less"), ("kl_dro", "two-sided")])
 def test_paired_tests_with_any_reference_are_those_of_scipy_and_statsmodels(reference, alternative):
     """A family is all data sets and algorithms of one loss at one replay count."""
     metrics = simulated_metrics()
