@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from vw_lines import LINES, candidate
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value, off_policy_values, read_log
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.risks import KLBall
 
 STATED = json.loads((Path(__file__).parents[1] / "data/vw_estimates.json").read_text())
 
@@ -59,3 +62,16 @@ def test_all_estimates_are_those_of_off_policy_value():
     weighted = ["ips", "clipped_ips", "snips", "clipped_snips"]
     np.testing.assert_allclose(of_logged_actions.loc[weighted], table.loc[weighted], rtol=1e-12)
     assert of_logged_actions.drop(index=weighted).isna().all(axis=None)
+
+
+def test_the_repr_of_an_estimate_shows_its_interval_and_its_text_the_number():
+    """A single row and a risk have no interval."""
+    costs, Y = -np.arange(8.0), np.zeros((8, 1), dtype=int)
+    log, policy = BanditLog(np.ones((8, 1)), Y, np.full(8, 0.5), costs), np.full(8, 0.5)
+    value = off_policy_value(policy, log, "ips", confidence=0.9)
+    assert repr(value) == f"-3.5 (ips, 90 % interval {value.low:.6g} to {value.high:.6g}, n = 8 rows)"
+    half = stats.t.ppf(0.95, 7) * np.std(costs, ddof=1) / np.sqrt(8)
+    assert (value.low, value.high) == pytest.approx((-3.5 - half, -3.5 + half))
+    assert (str(value), f"{value}", json.dumps(value)) == ("-3.5", "-3.5", "-3.5")
+    assert "no interval" in repr(off_policy_value(policy, log, "ips", risk=KLBall(0.1)))
+    assert repr(Interval(-0.5, low=-0.7, high=-0.3)) == "-0.5 (interval -0.7 to -0.3)"
