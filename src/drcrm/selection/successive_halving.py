@@ -29,7 +29,8 @@ from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import learn_with_features, score_candidates, score_policy
-from drcrm.selection.limits.training_limits import TrainingLimits, learn_tree_policy
+from drcrm.selection.limits.training_limits import TrainingLimits
+from drcrm.selection.limits.tree_learning import TreeLearner
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import COST
 
@@ -58,7 +59,7 @@ def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algori
     """
     settings = algorithm.settings
     if algorithm.is_tree:
-        policy = learn_tree_policy(train, settings.depth, settings.support, settings.explore)
+        policy = TreeLearner.of(train, settings.depth, settings.support, settings.explore).learn()
         return score_policy(policy, train, heldout, algorithm)
     limits = TrainingLimits.of(train, settings.explore, settings.support)
     priced = train if limits is None else limits.price(train)

@@ -15,7 +15,8 @@ from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, Bounds,
 from drcrm.mapping.entries import ActionLimit
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.limits.judged_limits import LimitedLog
-from drcrm.selection.limits.training_limits import TrainingLimits, learn_tree_policy
+from drcrm.selection.limits.training_limits import TrainingLimits
+from drcrm.selection.limits.tree_learning import TreeLearner
 
 PRICES = {"none": 0, "mail": 0.1, "call": 2}
 MAPPING = {
@@ -109,7 +110,7 @@ def test_shares_meet_the_narrower_limits_exactly_on_training_rows(depth):
     [mail, price] = limits.limits
     assert mail < 0.5
     assert price < 0.6
-    probability = learn_tree_policy(log, depth, explore=0.05).marginals_on(log.X, log.actions)
+    probability = TreeLearner.of(log, depth, explore=0.05).learn().marginals_on(log.X, log.actions)
     means = np.array([(probability @ prices).mean() for prices in limits.costs])
     assert (means <= limits.limits + 1e-6).all()
     np.testing.assert_allclose(means.max() if depth == 0 else means[1], price, atol=1e-6)
@@ -140,7 +141,7 @@ def test_a_tree_is_learned_within_a_guardrail():
     changes = []
     for extra in ({}, rail):
         log = encoded(frame, mapping | extra)
-        policy = learn_tree_policy(log, 2)
+        policy = TreeLearner.of(log, 2).learn()
         calls = policy.marginals_on(log.X, log.actions)[:, log.encoding.names.index("call")]
         changes.append(0.33 * (calls.mean() - 1 / 3))
     assert changes[0] > 0.1

@@ -12,7 +12,7 @@ from drcrm.policies.trees.columns import BOOLEAN, NUMBER
 from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
 from drcrm.policies.trees.tree import optimal_tree, tree_of
 from drcrm.policies.trees.tree_policy import tree_policy
-from drcrm.selection.limits.training_limits import learn_tree_policy
+from drcrm.selection.limits.tree_learning import TreeLearner
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -72,7 +72,7 @@ def test_a_known_rule_is_found_in_each_kind_of_column(is_best, first):
     item = rng.integers(0, 3, N)
     reward = (item == np.where(is_best, 2, 1)) + rng.normal(0, 0.3, N)
     log = encoded(FRAME, item, reward)
-    policy = learn_tree_policy(log, 1)
+    policy = TreeLearner.of(log, 1).learn()
     assert first in tree_of(policy).export_text()
     np.testing.assert_array_equal(policy.greedy(log.X), np.where(is_best, 2, 1))
 
@@ -82,7 +82,7 @@ def test_missing_and_unseen_values_go_where_the_tree_says():
     item = rng.integers(0, 3, N)
     best = np.where(pd.isna(CITY) | (CITY == "Genf"), 2, 0)
     log = encoded(FRAME, item, 1.0 * (item == best))
-    policy = learn_tree_policy(log, 1)
+    policy = TreeLearner.of(log, 1).learn()
     rows = FRAME.head(3).assign(city=["Basel", None, "Bern"], age=1e9)
     X = log.encoding.contexts(rows)
     np.testing.assert_array_equal(policy.greedy(X), [2, 2, 0])
@@ -92,7 +92,7 @@ def test_a_missing_number_without_indicator_is_the_mean():
     frame = FRAME.assign(age=np.arange(N) % 50)
     item = np.arange(N) % 3
     log = encoded(frame, item, 1.0 * (item == np.where(frame.age <= 20, 0, 1)))
-    policy = learn_tree_policy(log, 1)
+    policy = TreeLearner.of(log, 1).learn()
     tree = tree_of(policy)
     assert tree.columns[tree.root.column].name == "age"
     assert tree.root.missing_left is False  # the mean is 24.5
@@ -120,14 +120,14 @@ def test_of_many_columns_the_best_are_searched():
 
 def test_depth_0_is_the_best_single_action():
     item = np.arange(N) % 3
-    policy = learn_tree_policy(encoded(FRAME, item, 0.3 * (item == 1)), 0)
+    policy = TreeLearner.of(encoded(FRAME, item, 0.3 * (item == 1)), 0).learn()
     assert tree_of(policy).export_text() == "1  (100 % of the rows)\n"
     assert (policy.greedy(LOG.X) == 1).all()
     assert tree_of(policy.with_exploration(0.1)) is not None
 
 
 def test_the_feature_map_is_stored_without_pickle():
-    policy = learn_tree_policy(encoded(FRAME, np.arange(N) % 3, RNG.random(N)), 2)
+    policy = TreeLearner.of(encoded(FRAME, np.arange(N) % 3, RNG.random(N)), 2).learn()
     restored = from_bytes(to_bytes(policy.features, "map"), FeatureMap, "map")
     np.testing.assert_array_equal(restored(LOG.X), policy.features(LOG.X))
     assert restored.transformer.tree.export_text() == tree_of(policy).export_text()

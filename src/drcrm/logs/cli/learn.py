@@ -13,7 +13,18 @@ from drcrm.logs.policy_file import require_replaceable
 from drcrm.progress import show_progress
 
 OPTIONS = (
-    *("seed", "exportable", "readable", "cluster", "confidence", "baseline", "sensitivity", "shift", "validation"),
+    *(
+        "seed",
+        "exportable",
+        "readable",
+        "curve",
+        "cluster",
+        "confidence",
+        "baseline",
+        "sensitivity",
+        "shift",
+        "validation",
+    ),
     "deploy",
 )
 

@@ -30,6 +30,7 @@ from drcrm.logs.decisions.candidates import (
 )
 from drcrm.logs.decisions.certification import stay_silent
 from drcrm.logs.decisions.judgement import Judgement, judge
+from drcrm.logs.decisions.limit_curves import draw_curves, require_curves
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.decisions.readable_policies import compare_with_single_action, price_readability
@@ -58,6 +59,7 @@ def learn(
     seed: int = 0,
     exportable: bool = False,
     readable: bool = False,
+    curve: bool = False,
     cluster: str | None = None,
     confidence: float = 0.95,
     baseline: str | Path | None = None,
@@ -93,6 +95,9 @@ def learn(
         Whether to fit only linear policies and policy trees, which ``drcrm export`` can write.
     readable : bool
         Whether only policy trees and single actions compete, so that people can read the policy.
+    curve : bool
+        Whether to also learn trees within other values of each limit and guardrail, and to estimate what they gain:
+        see :mod:`drcrm.logs.decisions.limit_curves`.
     cluster : str, optional
         Address of a Dask scheduler, "tcp://HOST:PORT".
     confidence : float
@@ -126,6 +131,8 @@ def learn(
         require_replaceable(files.candidate, "--best")
     mapping = question.mapping(mapping).with_validation(validation, deploy)
     has_blocks = mapping.validation == BLOCKS
+    if curve:
+        require_curves(mapping)
     algorithms = read_algorithms(mapping, readable=readable)  # report its errors before the log is read
     if exportable:
         require_exportable(algorithms, mapping)
@@ -153,6 +160,9 @@ def learn(
         if mapping.deploy == MIXTURE:
             selection = selection.mix(judgement.comparisons[0].block_weights)
         answer = _answer(judgement, selection, files)
+        if curve:
+            tell("learning within other limits")
+            answer = replace(answer, curves=draw_curves(judgement))
         is_better = judgement.verdict.is_better
         kept, best = stored, None
         if is_better or stored is None:

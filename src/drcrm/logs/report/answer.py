@@ -66,6 +66,8 @@ class Answer:
     sensitivity : Sensitivity or None
     breakeven_shift : float or None
         κ* of a better policy: see :func:`drcrm.logs.diagnostics.comparison.robustness.find_breakeven_shift`.
+    curves : sequence of LimitCurve
+        See :mod:`drcrm.logs.decisions.limit_curves`.
     further : mapping
         Keys of the JSON that a single command has.
     is_trusted : bool
@@ -94,6 +96,7 @@ class Answer:
     running: Mapping[str, Any] | None = None
     sensitivity: Sensitivity | None = None
     breakeven_shift: float | None = None
+    curves: Sequence[Any] = ()
     further: Mapping[str, Any] = field(default_factory=dict)
     is_trusted: bool = True
     policy: StoredPolicy | None = None
@@ -140,6 +143,7 @@ class Answer:
             "guardrails": [guardrail.as_dict() for guardrail in self.verdict.guardrails] if self.verdict else [],
             "limits": [limit.as_dict() for limit in self.verdict.limits] if self.verdict else [],
             "reference": self.reference,
+            **({"curve": [curve.as_dict() for curve in self.curves]} if self.curves else {}),
             **{key: value for key, value in optional.items() if value is not None},
         }
 

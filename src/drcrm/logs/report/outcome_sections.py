@@ -1,6 +1,8 @@
 """Sections of the report on other outcomes and on parts of the log: guardrails, limits, slices, periods and blocks."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,20 +17,26 @@ from drcrm.arrays.number_formats import (
     plural,
     typeset_sign,
 )
+from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.formats import clean, shorten
 from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.charts import Scale, draw_tree, gauge
+from drcrm.logs.report.charts import curve as draw_curve
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
+from drcrm.selection.limits.judged_limits import JudgedLimit
+
+if TYPE_CHECKING:
+    from drcrm.logs.decisions.limit_curves import LimitCurve
 
 PLURALS = {"leaf": "leaves"}
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level
 
 
-def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
+def guardrail_rows(rails: Sequence[JudgedGuardrail]) -> list[dict[str, Cell]]:
     """Return the difference of each outcome from the logging policy, its bound and its margin."""
     rows = []
-    for rail in answer.verdict.guardrails if answer.verdict else ():
+    for rail in rails:
         guardrail, units, is_violated = rail.guardrail, Units(rail.guardrail.is_reward), rail.status == "violated"
         difference, margin = units.estimate(rail.difference), units.convert(rail.margin)
         bound = units.convert(rail.lower_bound if is_violated else rail.bound)
@@ -54,18 +62,10 @@ def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
     return rows
 
 
-def guardrails(answer: Answer) -> Section:
-    """Return the guardrails, and how many of them hold."""
-    rows = guardrail_rows(answer)
-    n_holding = sum(row[""].text == "holds" for row in rows)
-    result = f"{n_holding} of {plural(len(rows), 'guardrail')} {'holds' if n_holding == 1 else 'hold'}"
-    return {"table": Table.of(rows), "result": result} if rows else None
-
-
-def limit_rows(answer: Answer) -> list[dict[str, Cell]]:
+def limit_rows(limits: Sequence[JudgedLimit]) -> list[dict[str, Cell]]:
     """Return the share or the mean price of each limit, its bound and the limit."""
     rows = []
-    for part in answer.verdict.limits if answer.verdict else ():
+    for part in limits:
         limit, is_violated = part.limit, part.status == "violated"
         side, bound = ("at least", part.lower_bound) if is_violated else ("at most", part.bound)
         low, high = part.mean.interval
@@ -83,12 +83,73 @@ def limit_rows(answer: Answer) -> list[dict[str, Cell]]:
     return rows
 
 
-def limits(answer: Answer) -> Section:
-    """Return the limits, and how many of them hold."""
-    rows = limit_rows(answer)
+def limits(answer: Answer, kind: str) -> Section:
+    """Return the limits or the guardrails, a ``kind``, and how many of them hold."""
+    rows = outcome_rows(answer, kind)
     n_holding = sum(row[""].text == "holds" for row in rows)
-    result = f"{n_holding} of {plural(len(rows), 'limit')} {'holds' if n_holding == 1 else 'hold'}"
+    result = f"{n_holding} of {plural(len(rows), kind)} {'holds' if n_holding == 1 else 'hold'}"
     return {"table": Table.of(rows), "result": result} if rows else None
+
+
+def outcome_rows(answer: Answer, kind: str) -> list[dict[str, Cell]]:
+    """Return the rows of the limits or of the guardrails, a ``kind``."""
+    if answer.verdict is None:
+        return []
+    return limit_rows(answer.verdict.limits) if kind == "limit" else guardrail_rows(answer.verdict.guardrails)
+
+
+def curve_rows(answer: Answer, curve: "LimitCurve") -> list[dict[str, Cell]]:
+    """Return for each value of a limit or margin its use, and the gain of the tree within it."""
+    units, rows = answer.units, []
+    make, limit, used = (
+        (guardrail_rows, "Margin", "Difference") if curve.is_guardrail else (limit_rows, "Allowed", "Estimate")
+    )
+    for cells, value, part in zip(make(curve.judged), curve.values, curve.comparisons, strict=True):
+        gain, bound = units.estimate(part.difference), units.convert(part.bounds[1])
+        rows.append(
+            {
+                "Allowed": cells[limit]._replace(detail="in the mapping" if value == curve.own else ""),
+                "Use": cells[used],
+                "Use, certified": cells["Certified"],
+                "Gain": Cell(answer.format(gain.value, sign=True), style="bold"),
+                "Interval": Cell(answer.format_interval(gain, DASH, sign=True)),
+                "Gain, certified": Cell(
+                    f"{units.side} {answer.format(bound, sign=True)}" if is_number(bound) else DASH,
+                    detail=clean(part.refusal),
+                ),
+            }
+        )
+    return rows
+
+
+def curves(answer: Answer) -> list[Mapping[str, object]]:
+    """Return for each limit and guardrail the picture and the table of the gain against its value."""
+    views = []
+    for curve in answer.curves:
+        condition, is_rail = curve_rows(answer, curve)[0]["Allowed"].text, curve.is_guardrail
+        factor, unit = (100.0, ", in %") if "%" in condition else (1.0, "")
+        costs = {
+            "blue": [part.difference for part in curve.comparisons],
+            "grey": [part.bounds[1] for part in curve.comparisons],
+        }
+        lines = {
+            style: [
+                (factor * x, answer.units.convert(y)) for x, y in zip(curve.values, ys, strict=True) if is_number(y)
+            ]
+            for style, ys in costs.items()
+        }
+        name = f"{curve.name}, largest change for the worse{unit}" if is_rail else f"{curve.name}{unit}"
+        drawn = {style: points for style, points in lines.items() if len(points) > 1}
+        views.append(
+            {
+                "name": clean(curve.name),
+                "quantity": clean(name),
+                "chart": draw_curve(drawn, 0.0, factor * curve.own) if "blue" in drawn else None,
+                "table": Table.of(curve_rows(answer, curve)),
+                "result": plural(len(curve.judged), "value"),
+            }
+        )
+    return views
 
 
 def parts(answer: Answer, kind: str) -> Section:

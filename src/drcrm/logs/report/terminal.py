@@ -4,14 +4,17 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number, plural
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES
 from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
-from drcrm.logs.report.outcome_sections import guardrail_rows, limit_rows
+from drcrm.logs.report.outcome_sections import curve_rows, outcome_rows
+
+if TYPE_CHECKING:
+    from drcrm.logs.decisions.limit_curves import LimitCurve
 
 WIDTH = 100
 MAX_CANDIDATES = 10
@@ -38,8 +41,12 @@ def text(answer: Answer) -> str:
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         wrap(f"Logged by: {', '.join(loggers)} of the rows.") if loggers else [],
         candidate_lines(answer),
-        outcome_lines(guardrail_rows(answer), "Guardrail", GUARDRAIL_COLUMNS),
-        outcome_lines(limit_rows(answer), "Limit", LIMIT_COLUMNS),
+        outcome_lines(outcome_rows(answer, "guardrail"), "Guardrail", GUARDRAIL_COLUMNS),
+        outcome_lines(outcome_rows(answer, "limit"), "Limit", LIMIT_COLUMNS),
+        *(curve_lines(answer, curve) for curve in answer.curves),
+        wrap(f"* is the value in the mapping. All bounds on trees hold together with {answer.level} confidence.")
+        if answer.curves
+        else [],
         check_lines(answer),
         tree_lines(answer),
         wrap(single_action(answer)),
@@ -92,6 +99,17 @@ def outcome_lines(rows: Sequence[Mapping[str, Any]], name: str, titles: Sequence
     """Return the table of the guardrails, or of the limits."""
     cells = [[f"  {shorten(row[name].text, 24)}", *(row[title].text for title in titles)] for row in rows]
     return align([name, *map(str.lower, titles)], cells) if rows else []
+
+
+def curve_lines(answer: Answer, curve: "LimitCurve") -> list[str]:
+    """Return the table of the gain within several values of a limit."""
+    titles = "Use, certified", "Gain", "Interval", "Gain, certified"
+    rows = curve_rows(answer, curve)
+    cells = [
+        [f"{'*' if row['Allowed'].detail else ' '} {row['Allowed'].text}", *(row[title].text for title in titles)]
+        for row in rows
+    ]
+    return align([f"Trees by {shorten(curve.name, 24)}", *map(str.lower, titles)], cells)
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

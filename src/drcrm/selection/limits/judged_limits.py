@@ -13,7 +13,7 @@ guardrails they have the level δ/k, where k is the effective number of candidat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,10 @@ class LimitedLog:
         """Return the rows of a log; InputError if a limit names an action that the log does not know."""
         limits = () if log.description is None else log.description.mapping.limits
         return cls(log, limits, [action_prices(limit, log) for limit in limits])
+
+    def with_limit(self, number: int, at_most: float) -> LimitedLog:
+        """Return the rows with one of the limits, at another value."""
+        return LimitedLog(self.log, [replace(self.limits[number], at_most=at_most)], [self.prices[number]])
 
     def terms(self, policy: Any) -> list[np.ndarray]:
         """Return z of each limit, (n,); InputError if the policy's probabilities of all actions are unknown."""

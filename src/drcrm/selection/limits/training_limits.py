@@ -12,7 +12,8 @@ outcome improves, unless the margin does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +28,7 @@ from drcrm.evaluation.action_scores import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.mapping.entries import ActionLimit
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.selection.limits.prices import Problem, best_mixed_tree, find_prices, solve_mixture
+from drcrm.selection.limits.prices import find_prices, solve_mixture
 
 MOST_CONTEXTS = 2**20  # of a search, evenly spaced if there are more
 MOST_ACTIONS = 32  # with more, guardrails only test policies, because their scores would take too long
@@ -87,20 +88,27 @@ class TrainingLimits:
         Training rows without rows of count 0.
     costs : list of L arrays (K,) or (m, K)
         Price of each action, or doubly robust costs of a guardrail's outcome.
-    limits : array (L,)
+    at_most : list of L floats
+        Limits and margins of the mapping.
     models : list of CostModel or None
         Linear model of each guardrail's outcome; None for prices.
     places : list of int
         Place of each guardrail's outcome in the log's column of guardrails; −1 for prices.
+    aims : list of callable
+        The narrower limit for each value of a limit or margin.
+    ends : list of (float, float)
+        The smallest value of each limit or margin that a policy can meet, and one that binds no policy.
     counts : array (m,)
         Rows of each context.
     """
 
     log: BanditLog
     costs: list[np.ndarray]
-    limits: np.ndarray
+    at_most: list[float]
     models: list[CostModel | None]
     places: list[int]
+    aims: list[Callable[[float], float]]
+    ends: list[tuple[float, float]]
     counts: np.ndarray
 
     @classmethod
@@ -113,11 +121,17 @@ class TrainingLimits:
         log = sample_contexts(log)
         counts = np.bincount(log.context, log.count, log.n_contexts)
         parts: list[Any] = [_price_limit(limit, log, explore) for limit in mapping.limits]
-        parts += _guardrail_limits(log, explore, support, counts) if has_rails else []
+        rails = range(len(mapping.guardrails) if has_rails else 0)
+        parts += filter(None, (_guardrail_limit(place, log, explore, support, counts) for place in rails))
         if not parts:
             return None
-        costs, limits, models, places = zip(*parts, strict=True)
-        return cls(log, [*costs], np.array(limits), [*models], [*places], counts)
+        costs, at_most, models, places, aims, ends = zip(*parts, strict=True)
+        return cls(log, [*costs], [*at_most], [*models], [*places], [*aims], [*ends], counts)
+
+    @cached_property
+    def limits(self) -> np.ndarray:
+        """The narrower limits, (L,)."""
+        return np.array([aim(value) for aim, value in zip(self.aims, self.at_most, strict=True)])
 
     @cached_property
     def modelled(self) -> list[np.ndarray]:
@@ -179,73 +193,42 @@ def sample_contexts(log: BanditLog) -> BanditLog:
     return log.recount(log.count * is_used[log.context])
 
 
-def learn_tree_policy(log: BanditLog, depth: int, support: float = SUPPORT, explore: float = 0.0) -> SoftmaxPolicy:
-    """Return the policy of the best tree of a depth within the limits of a log's mapping, without uniform actions.
-
-    With depth 0, the policy takes the best single action. To meet a limit, leaves may draw their actions.
-
-    Parameters
-    ----------
-    log : BanditLog
-        Log with one of K actions in each row. Trees split the columns of its table.
-    depth : int ≥ 0
-    support : float
-        τ of the support rule.
-    explore : float
-        Share of uniform actions that will join the policy.
-
-    Raises
-    ------
-    InputError
-        If the actions are not one of K.
-    """
-    from drcrm.policies.trees.encoded_columns import apply_encoded_tree, fit_encoded_tree, readable_columns
-    from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow
-
-    log.actions.require_classes("a policy tree")
-    log = sample_contexts(log)
-    scores = doubly_robust_scores(log, support=support)
-    counts = np.bincount(log.context, log.count, log.n_contexts)
-    columns, limits = readable_columns(log), TrainingLimits.of(log, explore, support)
-    if limits is None:
-        return tree_policy(fit_encoded_tree(columns, log.X, scores, counts, depth), log.X)
-
-    def search(scores: np.ndarray) -> tuple[Any, np.ndarray]:
-        tree = fit_encoded_tree(columns, log.X, counts[:, None] * scores, counts, depth)
-        return tree, apply_encoded_tree(tree, log.X)
-
-    best = best_mixed_tree(Problem(scores / counts[:, None], limits.costs, limits.limits, counts), search)
-    return tree_policy(best.as_tree(), log.X)
-
-
-def _price_limit(limit: ActionLimit, log: BanditLog, explore: float) -> tuple[np.ndarray, float, None, int]:
-    """Return the prices of the actions, and the narrower limit without exploration."""
+def _price_limit(limit: ActionLimit, log: BanditLog, explore: float) -> tuple[Any, ...]:
+    """Return the prices of the actions, the limit, no model and no place, the aim, and the ends."""
     prices = action_prices(limit, log)
-    low, high = prices.min(), prices.max()
-    slack = _slack(np.sqrt(max(limit.at_most - low, 0.0) * max(high - limit.at_most, 0.0)), log)
-    target = (limit.at_most - slack - explore * prices.mean()) / max(1 - explore, 1e-9)
-    return prices, max(target, low), None, -1
+    low, high = float(prices.min()), float(prices.max())
+
+    def aim(at_most: float) -> float:
+        slack = _slack(np.sqrt(max(at_most - low, 0.0) * max(high - at_most, 0.0)), log)
+        return max((at_most - slack - explore * prices.mean()) / max(1 - explore, 1e-9), low)
+
+    return prices, limit.at_most, None, -1, aim, (explore * prices.mean() + (1 - explore) * low, high)
 
 
-def _guardrail_limits(
-    log: BanditLog, explore: float, support: float, counts: np.ndarray
-) -> list[tuple[np.ndarray, float, CostModel, int]]:
-    """Return the doubly robust costs, the limit on their mean, a model and the place of each guardrail's outcome."""
-    parts, outcomes = [], np.asarray(log.column("guardrails"))
-    for place, guardrail in enumerate(log.description.mapping.guardrails):
-        outcome = log.with_cost(np.array(outcomes[:, place]))
-        mean = float(log.count @ outcome.cost / log.size)
-        try:
-            margin = guardrail.margin_of(mean)
-        except InputError:
-            continue  # the test explains why such a guardrail cannot hold
-        costs = -doubly_robust_scores(outcome, support=support) / counts[:, None]
-        share = counts / counts.sum()
-        spread = np.sqrt((share @ (costs - share @ costs) ** 2).mean())
-        target = mean + max(margin - _slack(spread, log), min(margin, 0.0))
-        target = (target - explore * float(share @ costs.mean(axis=1))) / max(1 - explore, 1e-9)
-        parts.append((costs, target, CostModel().fit(outcome), place))
-    return parts
+def _guardrail_limit(
+    place: int, log: BanditLog, explore: float, support: float, counts: np.ndarray
+) -> tuple[Any, ...] | None:
+    """Return the doubly robust costs of a guardrail, the margin, a model, the place, the aim, and the ends.
+
+    It is None if the margin is relative to a mean that is not positive. The test then explains why it cannot hold.
+    """
+    guardrail, share = log.description.mapping.guardrails[place], counts / counts.sum()
+    outcome = log.with_cost(np.array(log.column("guardrails")[:, place]))
+    mean = float(log.count @ outcome.cost / log.size)
+    try:
+        unit = replace(guardrail, margin=1.0).margin_of(mean)
+    except InputError:
+        return None
+    costs = -doubly_robust_scores(outcome, support=support) / counts[:, None]
+    slack = _slack(np.sqrt((share @ (costs - share @ costs) ** 2).mean()), log)
+    explored = explore * float(share @ costs.mean(axis=1))
+
+    def aim(margin: float) -> float:
+        target = mean + max(unit * margin - slack, min(unit * margin, 0.0))
+        return (target - explored) / max(1 - explore, 1e-9)
+
+    ends = min(guardrail.margin, 0.0), float(np.ptp(costs) + slack) / unit
+    return costs, guardrail.margin, CostModel().fit(outcome), place, aim, ends
 
 
 def _slack(deviation: float, log: BanditLog) -> float:

@@ -125,6 +125,14 @@ to --best. On rows that are logged later, certify may show that this candidate i
                 },
             ),
             READABLE,
+            (
+                "--curve",
+                {
+                    "action": "store_true",
+                    "help": "also estimate what policy trees gain within other values of each limit, budget and "
+                    "guardrail of the mapping, from tight to without effect",
+                },
+            ),
             BASELINE,
             FAIL_UNLESS,
             SENSITIVITY,

@@ -131,6 +131,11 @@ class GuardedOutcomes:
             return self
         return replace(self, evaluations=[_restrict_model(part, model) for part in self.evaluations])
 
+    def with_margin(self, number: int, margin: float) -> GuardedOutcomes:
+        """Return one of the guardrails, with another margin."""
+        guardrail = replace(self.guardrails[number], margin=margin)
+        return replace(self, guardrails=[guardrail], evaluations=[self.evaluations[number]])
+
     def terms(self, number: int, policies: Sequence[Any]) -> np.ndarray:
         """Return the terms of policies, whose means the bounds of a guardrail are on, by independent units (n, k)."""
         evaluation = self.evaluations[number]
