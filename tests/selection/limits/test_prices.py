@@ -24,27 +24,36 @@ def searched(X, depth, counts=1.0):
     return search
 
 
-def all_trees(X, K):
-    """Return the actions of all trees of depth 1, (trees, m)."""
-    cuts = [(column, cut) for column in range(X.shape[1]) for cut in np.unique(X[:, column])[:-1]]
-    sides = [X[:, column] <= cut for column, cut in cuts] + [np.ones(len(X), dtype=bool)]
-    return np.array([np.where(side, left, right) for side in sides for left, right in product(range(K), repeat=2)])
+def all_trees(X, K, depth):
+    """Return the actions of all trees of depth 1 or 2, (trees, m); missing values may go to both sides."""
+    m, missing = len(X), np.isnan(X)
+    cuts = [(column, cut) for column in range(X.shape[1]) for cut in np.unique(X[~missing[:, column], column])]
+    sides = {tuple((X[:, at] <= cut) | (missing[:, at] & goes)) for at, cut in cuts for goes in (False, True)}
+    sides = np.array([*sides, (True,) * m])
+    leaves = sides.astype(int)
+    if depth == 2:
+        pairs = [2 * root + np.where(root, first, second) for root, first, second in product(sides, repeat=3)]
+        leaves = np.unique([np.unique(leaf, return_inverse=True)[1] for leaf in pairs], axis=0)
+    actions = [np.array([*product(range(K), repeat=leaf.max() + 1)])[:, leaf] for leaf in leaves]
+    return np.unique(np.concatenate(actions), axis=0)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_tree_within_limits_is_between_the_best_tree_and_the_best_mixture_of_trees(seed):
+@pytest.mark.parametrize(("depth", "seed"), [(1 + (seed >= 24), seed) for seed in range(60)])
+def test_a_tree_within_limits_is_between_the_best_tree_and_the_best_mixture_of_trees(depth, seed):
     rng = np.random.default_rng(seed)
-    m, K, counts = 14, 3, rng.integers(1, 4, 14)
-    X = rng.integers(0, 5, (m, 2)).astype(float)
+    m, K = (14, 3) if depth == 1 else (9, 3)
+    counts = rng.integers(1, 4, m)
+    X = rng.integers(0, 5 if depth == 1 else 3, (m, 2)).astype(float)
+    X[rng.random(X.shape) < 0.2 * (seed % 4 > 1)] = np.nan
     scores = rng.normal(size=(m, K)) if seed % 3 else rng.integers(0, 2, (m, K)).astype(float)  # with ties
     costs = [np.array([0.0, 1.0, 0.0]), rng.normal(size=(m, K)), np.array([0.0, 0.3, 2.0])][: 1 + seed % 2]
     costs += [np.array([0.0, 0.3, 2.0])] * (seed % 4 == 3)
     limits = np.array([0.3, 0.4, 0.5][: len(costs)])
-    result = best_mixed_tree(Problem(scores, costs, limits, counts), searched(X, 1, counts))
-    actions, share = all_trees(X, K), counts / counts.sum()
+    result = best_mixed_tree(Problem(scores, costs, limits, counts), searched(X, depth, counts))
+    actions, share = all_trees(X, K, depth), counts / counts.sum()
     values = scores[np.arange(m), actions] @ share
     of_trees = np.array([np.broadcast_to(cost, (m, K))[np.arange(m), actions] @ share for cost in costs])
-    best = values[(of_trees <= limits[:, None]).all(axis=0)].max()
+    best = values[(of_trees <= limits[:, None]).all(axis=0)].max(initial=-np.inf)
     mixture = linprog(-values, of_trees, limits, np.ones((1, len(values))), [1.0])
     np.testing.assert_allclose(result.bound, -mixture.fun, **EXACT)  # the dual value, without a gap
     assert (result.costs <= limits + 1e-6).all()
