@@ -99,7 +99,7 @@ def test_an_evaluation_computes_mapped_features_once_and_forgets_them(has_empty_
         lambda: result.score(X, A, **rows, by="improvement_bound"),
         lambda: value_of(result, log, cost_model=model),
         lambda: policy_certificate(result, log, "dr", cost_model=model),
-        lambda: diagnose(log, result, cost_model=model),
+        lambda: diagnose(log.without_empty_rows(), result, cost_model=model),
     ):
         maps.clear()
         evaluate()

@@ -202,16 +202,12 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
         whole = separate_units(whole)[0] if algorithm.uses_model else whole
         for fitted, owner in ((logging_policy, "logging_policy"), (cost_model, "cost_model")):
             check_column_names(None if is_regressor(fitted) else fitted, whole.feature_names_in_, owner)
-        occurring = whole.without_empty_rows()
-        occurring.actions.check_not_one_hot(occurring.Y)
-        if self.fit_intercept and not occurring.actions.has_intercept:
-            raise InputError(f"fit_intercept must be False for {occurring.actions}: an intercept would change nothing")
+        whole.actions.check_not_one_hot(whole.Y)
+        if self.fit_intercept and not whole.actions.has_intercept:
+            raise InputError(f"fit_intercept must be False for {whole.actions}: an intercept would change nothing")
         is_heldout = self._select_heldout(whole)
-        train, heldout = occurring, None
-        if is_heldout.any():
-            train = whole.recount(whole.count * ~is_heldout)
-            heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0]
-        log, names = train.merge_duplicates()[0], [*getattr(X, "columns", ())]
+        log, names = whole.recount(whole.count * ~is_heldout).merge_duplicates()[0], [*getattr(X, "columns", ())]
+        heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0] if is_heldout.any() else None
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
         with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
@@ -219,7 +215,7 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
             learned = self._learn(log, algorithm, heldout, (logging_policy, cost_model, names or None))
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(learned, is_heldout)
-        self._warn_of_data(occurring, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
+        self._warn_of_data(log, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
         self._warn_of_result(log, heldout, learned)
         return self
 

@@ -51,7 +51,7 @@ def learn(
     Parameters
     ----------
     log, heldout : BanditLog
-        Rows of count 0, and contexts without rows, are left out.
+        Logs without rows of count 0.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
@@ -69,7 +69,7 @@ def learn(
     """
     if algorithm.is_tree:
         raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
-    log, settings = log.without_empty_rows(), algorithm.settings
+    settings = algorithm.settings
     clip, intercept = as_clip(settings.clip, log), settings.fit_intercept
     is_shifted = settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
@@ -154,8 +154,7 @@ def score_candidates(
 
     The cost model is fitted to the log over the mapped features.
     """
-    log, features = log.without_empty_rows(), candidates[0].policy.features
-    clip = as_clip("auto", log)
+    clip, features = as_clip("auto", log), candidates[0].policy.features
     model, _ = fit_cost_model(log.replace(X=features(log.X)) if features else log, algorithm)
     model = model.with_features(features) if features else model
     scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)

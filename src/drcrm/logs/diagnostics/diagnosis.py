@@ -99,7 +99,7 @@ def diagnose(
     ----------
     log : BanditLog
         Rows that did not train the policy, in the order in which they were logged. Groups, times, slices and names of
-        actions are those of its file. Rows of count 0 are left out.
+        actions are those of its file. It has no rows of count 0.
     policy : optional
         Any policy that :func:`drcrm.off_policy_value` accepts.
     checks : Diagnosis, optional
@@ -122,7 +122,7 @@ def diagnose(
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
     checks = checks or check_log(log)
-    log, modelled = log.without_empty_rows().with_groups(checks.units), checks.modelled
+    log, modelled = log.with_groups(checks.units), checks.modelled
     log = log.replace(X=read_only(log.X))
     of_policy: list[Check | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
@@ -153,7 +153,6 @@ def check_log(log: BanditLog, row_checks: tuple[Check, ...] | None = None) -> Di
 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
     """
-    log = log.without_empty_rows()
     if row_checks is None:
         row_checks, copies = check_rows(log)
         log = log.with_groups(copies)

@@ -185,8 +185,7 @@ class TrainingLimits:
 
 
 def sample_contexts(log: BanditLog) -> BanditLog:
-    """Return a log without rows of count 0, and with at most ``MOST_CONTEXTS`` evenly spaced contexts."""
-    log = log.without_empty_rows()
+    """Return a log with at most ``MOST_CONTEXTS`` evenly spaced contexts."""
     if log.n_contexts <= MOST_CONTEXTS:
         return log
     is_used = np.arange(log.n_contexts) % -(-log.n_contexts // MOST_CONTEXTS) == 0
