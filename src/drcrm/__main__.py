@@ -66,10 +66,10 @@ def main(arguments: list[str]) -> int:
     for variable in THREAD_VARIABLES:  # before numpy is imported: small fits are several times faster with one thread
         os.environ.setdefault(variable, "1")
     parser = main_parser()
-    options = parser.parse_args(arguments)
-    name = options.name
+    options = vars(parser.parse_args(arguments))
+    name = options.pop("name")
     try:
-        return import_command(name).run(options) or 0
+        return import_command(name).run(**options) or 0
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "drcrm":
             raise

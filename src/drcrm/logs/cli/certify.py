@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import Any
 
 from drcrm.logs.cli.common.answers import judge_policy
 from drcrm.logs.decisions.certification import certify
 
-OPTIONS = "confidence", "baseline", "estimate", "anytime", "asymptotic", "sensitivity", "shift"
 
-
-def run(options: argparse.Namespace) -> int:
+def run(policy: str, candidates: list[str] | None, **options: Any) -> int:
     """Run the command."""
-    if options.candidates:
-        options.policy = [options.policy, *options.candidates]
-    return judge_policy(certify, options, OPTIONS)
+    return judge_policy(certify, [policy, *candidates] if candidates else policy, **options)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import Any
 
-from drcrm.logs.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.logs.cli.common.answers import Outputs, require_separate_outputs
 from drcrm.logs.decisions.certification import diagnose
 from drcrm.progress import show_progress
 
 
-def run(options: argparse.Namespace) -> None:
+def run(log: Any, config: Any, confidence: float, jobs: int, verbose: bool, **files: Any) -> None:
     """Run the command."""
-    require_separate_outputs(options)
-    with show_progress(options.verbose, options.jobs) as tell:
-        answer = diagnose(options.log, options.config, confidence=options.confidence, tell=tell)
-    write_answer(answer, options)
+    require_separate_outputs(log=log, config=config, **files)
+    with show_progress(verbose, jobs) as tell:
+        answer = diagnose(log, config, confidence=confidence, tell=tell)
+    Outputs(**files).write(answer)

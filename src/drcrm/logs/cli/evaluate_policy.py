@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 
 from drcrm.logs.cli.common.answers import judge_policy
 from drcrm.logs.decisions.certification import evaluate
 
-OPTIONS = "confidence", "baseline", "sensitivity", "shift"
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the command."""
-    return judge_policy(evaluate, options, OPTIONS)
+run = partial(judge_policy, evaluate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from pathlib import Path
 
 from drcrm.errors import prefix_errors
 from drcrm.files import write_text
@@ -10,10 +10,10 @@ from drcrm.logs.cli.common.answers import require_separate_outputs
 from drcrm.logs.serving.served_policy import load_policy
 
 
-def run(options: argparse.Namespace) -> None:
+def run(policy: Path, output: Path, format: str) -> None:
     """Run the command."""
-    require_separate_outputs(options)
-    policy = load_policy(options.policy)
-    with prefix_errors(options.policy):
-        content = policy.export(options.format)
-    write_text(options.output, content + "\n")
+    require_separate_outputs(policy=policy, output=output)
+    served = load_policy(policy)
+    with prefix_errors(policy):
+        content = served.export(format)
+    write_text(output, content + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import smallest_difference
 from drcrm.files import write_json
-from drcrm.logs.cli.common.answers import print_summary, require_separate_outputs
+from drcrm.logs.cli.common.answers import Outputs, require_separate_outputs
 from drcrm.logs.decisions.case import Case, open_case
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.check import to_json
@@ -24,23 +24,28 @@ from drcrm.version import __version__
 MULTIPLES = 1, 2, 4, 8
 
 
-def run(options: argparse.Namespace) -> int:
+def run(
+    log: Any,
+    config: Any,
+    policy: str | None,
+    choices: int,
+    json: Path | None,
+    confidence: float,
+    jobs: int,
+    verbose: bool,
+) -> None:
     """Run the command."""
-    require_separate_outputs(options)
-    question = Question(options.confidence)
-    with (
-        show_progress(options.verbose, options.jobs) as tell,
-        open_case(options.policy, options.log, options.config, question, tell) as case,
-    ):
+    require_separate_outputs(log=log, config=config, policy=policy, json=json)
+    question = Question(confidence)
+    with show_progress(verbose, jobs) as tell, open_case(policy, log, config, question, tell) as case:
         tell("planning")
-        answer = to_json(_answer(case, options))
-    if options.json:
-        write_json(options.json, answer)
-    print_summary(plan_text(answer), options)
-    return 0
+        answer = to_json(_answer(case, confidence, choices))
+    if json:
+        write_json(json, answer)
+    Outputs(json=json).print_summary(plan_text(answer))
 
 
-def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+def _answer(case: Case, confidence: float, choices: int) -> dict[str, Any]:
     """Return the standard deviation s of the policy's terms, and the smallest differences that more rows show."""
     opened, log, policy = case.opened, case.opened.evaluated, case.policy
     if policy is None:
@@ -50,7 +55,7 @@ def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         evaluation = Reference().evaluation(policy.policy, log, cost_model=model)
         value = evaluation.by(default_estimate(model is not None)).difference()
     rows, deviation = opened.checks.propensity.size, value.standard_error * np.sqrt(log.size)
-    test = {"deviation": deviation, "confidence": options.confidence, "choices": options.choices}
+    test = {"deviation": deviation, "confidence": confidence, "choices": choices}
     return {
         "command": "plan",
         "version": __version__,

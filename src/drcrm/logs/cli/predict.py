@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,29 @@ CERTAIN = 0.99  # a log whose propensities mostly exceed it has little informati
 UNCERTAIN = 1e-6  # the policy is certain of an action if the other actions together have at most this probability
 
 
-def run(options: argparse.Namespace) -> None:
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    policy: Path
+    contexts: Any
+    output: Path
+    keep: list[str]
+    greedy: bool
+    escape_formulas: bool
+    explore: float | None
+    seed: int
+
+
+def run(**settings: Any) -> None:
     """Run the command."""
-    require_separate_outputs(options)
+    require_separate_outputs(**settings)
+    options = Options(**settings)
     if options.output.suffix.lower() not in FORMATS and not is_stream(options.output):
         raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
     stored = read_policy(options.policy)
     if isinstance(stored.encoding, ListedTableEncoding):
-        options.keep = list(dict.fromkeys([stored.encoding.list_id, *options.keep]))
+        options = replace(options, keep=list(dict.fromkeys([stored.encoding.list_id, *options.keep])))
     _require_new_columns(stored, options)
     counts: Counts = {name: Counter() for name in ("unseen", "missing", "uncertain", "certain")}
     with _open_output(options) as write, show_progress() as report:
@@ -48,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
         print(remark, file=sys.stderr)
 
 
-def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> None:
+def _require_new_columns(stored: StoredPolicy, options: Options) -> None:
     """Raise InputError if two columns of the output would have the same name, or if the log has no columns to keep."""
     written = [*_action_columns(stored), PROPENSITY]
     if PROPENSITY in written[:-1]:
@@ -63,7 +79,7 @@ def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> N
         raise InputError(f"--keep needs a log in CSV or Parquet, but {options.policy} was learned from another format")
 
 
-def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
+def _remarks(stored: StoredPolicy, options: Options, counts: Counts) -> Iterator[str]:
     """Yield lines that warn the user about the written actions."""
     if missing := counts["missing"]:
         yield f"{read_log.name_of(options.contexts)}: imputed missing values: {format_imputed(missing)}"
@@ -88,7 +104,7 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
         yield "the policy is an estimate of the logging policy: no candidate was shown to be better"
 
 
-def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
+def _choose_actions(stored: StoredPolicy, options: Options, counts: Counts) -> Iterator[pd.DataFrame]:
     """Yield the actions and their propensities, one chunk of contexts at a time.
 
     Increase the counts of four kinds: rows with values that the policy has not seen, imputed values by feature,
@@ -130,12 +146,12 @@ def _name_actions(
     return dict(zip(map(write_name, _action_columns(stored)), np.atleast_2d(values.T), strict=True))
 
 
-def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:
+def _name_writer(options: Options) -> Callable[[object], object]:
     """Return a function that escapes texts that look like formulas in CSV, with --escape-formulas."""
     return escape_formula if _format(options) == ".csv" and options.escape_formulas else lambda name: name
 
 
-def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], pd.Series]:
+def _column_writer(options: Options) -> Callable[[str, Any], pd.Series]:
     """Return a function that maps a column to keep, in Arrow, to the column to write.
 
     Parquet has the column's type, or the joint type of the files; CSV has the text of each value.
@@ -160,14 +176,14 @@ def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], pd.Serie
     return write
 
 
-def _format(options: argparse.Namespace) -> str:
+def _format(options: Options) -> str:
     """Return the suffix of the output's format, which is .csv for a stream without a suffix."""
     suffix = options.output.suffix.lower()
     return suffix if suffix in FORMATS else ".csv"
 
 
 @contextmanager
-def _open_output(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _open_output(options: Options) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Yield a function that appends a frame to the output file. After an error, no incomplete file remains."""
     with atomic(options.output) as part, ExitStack() as stack:
         if _format(options) == ".csv":

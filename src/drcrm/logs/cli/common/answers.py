@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +18,48 @@ from drcrm.progress import show_progress
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
 
-def judge_policy(judge: Callable[..., Answer], options: argparse.Namespace, names: Sequence[str]) -> int:
-    """Call a function of the API on a policy and a log, with the options of these names; return the exit status."""
-    require_separate_outputs(options)
-    keywords = {name: vars(options)[name] for name in names}
-    with show_progress(options.verbose, options.jobs) as tell:
-        answer = judge(options.policy, options.log, options.config, tell=tell, **keywords)
-    write_answer(answer, options)
-    return exit_status(answer, options.fail_unless)
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a command writes."""
+
+    report: Path | None = None
+    json: Path | None = None
+    output: Path | None = None
+    best: Path | None = None
+
+    def write(self, answer: Answer) -> None:
+        """Write an answer, and print its summary."""
+        if self.json:
+            write_json(self.json, answer.as_dict())
+        if self.report:
+            answer.report(self.report)
+        self.print_summary(str(answer))
+
+    def print_summary(self, text: str) -> None:
+        """Print a summary, to standard error if a file is written to standard output."""
+        is_taken = any(path is not None and standard_descriptor(path) == 1 for path in vars(self).values())
+        print(text, end="", file=sys.stderr if is_taken else sys.stdout)
 
 
-def write_answer(answer: Answer, options: argparse.Namespace) -> None:
-    """Write an answer to the files that the options name, and print its summary."""
-    if options.json:
-        write_json(options.json, answer.as_dict())
-    if options.report:
-        answer.report(options.report)
-    print_summary(str(answer), options)
-
-
-def print_summary(text: str, options: argparse.Namespace) -> None:
-    """Print a summary, to standard error if a file is written to standard output."""
-    outputs = [path for name, path in vars(options).items() if name in OUTPUTS and path is not None]
-    is_taken = any(standard_descriptor(path) == 1 for path in outputs)
-    print(text, end="", file=sys.stderr if is_taken else sys.stdout)
+def judge_policy(
+    judge: Callable[..., Answer],
+    policy: Any,
+    log: Any,
+    config: Any,
+    report: Path | None,
+    json: Path | None,
+    fail_unless: str | None,
+    jobs: int,
+    verbose: bool,
+    **question: Any,
+) -> int:
+    """Ask a question about a policy on a log, by a function of the API; write its answer and return the exit status."""
+    outputs = Outputs(report, json)
+    require_separate_outputs(policy=policy, log=log, config=config, **vars(outputs), **question)
+    with show_progress(verbose, jobs) as tell:
+        answer = judge(policy, log, config, tell=tell, **question)
+    outputs.write(answer)
+    return exit_status(answer, fail_unless)
 
 
 def exit_status(answer: Answer, requirement: str | None) -> int:
@@ -62,14 +80,14 @@ def exit_status(answer: Answer, requirement: str | None) -> int:
     return 3 if violated or name in ("worse", "the log is wrong") else 4
 
 
-def require_separate_outputs(options: argparse.Namespace) -> None:
+def require_separate_outputs(**options: Any) -> None:
     """Raise InputError if an output cannot be written, is a folder or an input, or equals another output.
 
-    Links are followed. Only /dev/null may be used for several outputs.
+    ``options`` are those of a command, by name. Links are followed. Only /dev/null may be used for several outputs.
     """
     paths: list[tuple[str, Path]] = []
     for name in (*INPUTS, *OUTPUTS):
-        value = vars(options).get(name)
+        value = options.get(name)
         values = value if isinstance(value, list) else [value]
         paths += [(name, Path(path)) for path in values if isinstance(path, Path | str)]
     for name, output in [(name, path) for name, path in paths if name in OUTPUTS]:

@@ -37,9 +37,7 @@ def parse_delimiter(text: str) -> str:
 class OneOrMore(argparse.Action):
     """Store a single value as it is, and several values as a list."""
 
-    def __call__(
-        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = None
-    ) -> None:
+    def __call__(self, parser: object, namespace: object, values: Any, option_string: object = None) -> None:
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 

@@ -6,7 +6,6 @@ The best section depends on the visitor's city and age.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 from pathlib import Path
@@ -35,9 +34,8 @@ group: visitor
 """
 
 
-def run(options: argparse.Namespace) -> None:
+def run(folder: Path) -> None:
     """Run the command: write the files, and print what they are and what to do next."""
-    folder: Path = options.folder
     if folder.is_file():
         raise InputError(f"{folder} is a file, expected a folder")
     if existing := [name for name in FILES if (folder / name).exists()]:

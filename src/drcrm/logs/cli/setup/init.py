@@ -3,7 +3,6 @@
 A key is proposed only if one column fits it. Other candidates become comments.
 """
 
-import argparse
 import json
 import re
 import shlex
@@ -11,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,15 +77,15 @@ ADVICE = {  # comments about a key without a column
 }
 
 
-def run(options: argparse.Namespace) -> None:
+def run(log: Any, output: Path, delimiter: str | None, encoding: str | None) -> None:
     """Run the command: write the proposal, and print which keys are missing and what to do next."""
-    is_printed = standard_descriptor(options.output) == 1
-    if options.output.exists() and not is_printed:
-        raise InputError(f"{options.output} exists already, expected a new file; nothing was written")
-    known = LogMapping(delimiter=options.delimiter, encoding=options.encoding)
-    with prefix_errors(name_of(options.log)):
+    is_printed = standard_descriptor(output) == 1
+    if output.exists() and not is_printed:
+        raise InputError(f"{output} exists already, expected a new file; nothing was written")
+    known = LogMapping(delimiter=delimiter, encoding=encoding)
+    with prefix_errors(name_of(log)):
         frame = first_frame(
-            options.log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
+            log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
         )
         frame, lists = explode_candidates(frame)
     frame, pairs, nested = read_columns(frame)
@@ -93,16 +93,16 @@ def run(options: argparse.Namespace) -> None:
     settings = {"delimiter": known.delimiter, "encoding": known.encoding, "booleans": pairs}
     sections = [
         [
-            f"# Proposed by drcrm init from the first values of {escape_unprintable(short_name(options.log))}.",
+            f"# Proposed by drcrm init from the first values of {escape_unprintable(short_name(log))}.",
             "# Check each line. A line that begins with # has no effect.",
         ]
     ]
     sections += _mapping_sections(frame, roles, settings)
     sections.append([NESTED.format(_quote(name)) for name in nested])
-    write_text(options.output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
+    write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     missing = [key for key, (keys, *_) in EXPECTED.items() if roles.keys().isdisjoint(keys)]
-    config = "MAPPING.yaml" if is_printed else str(options.output)
-    logs = [options.log] if isinstance(options.log, str | Path) else options.log
+    config = "MAPPING.yaml" if is_printed else str(output)
+    logs = [log] if isinstance(log, str | Path) else log
     words = shlex.join([*map(str, logs), "--config", config, "--output", "policy.npz", "--report", "report.html"])
     advice = f"The mapping lacks {' and '.join(missing)}. Its comments have candidates."
     advice = advice if missing else f"Check {config}, then learn a policy:\n\n    drcrm learn {words}"
