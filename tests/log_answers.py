@@ -456,7 +456,7 @@ def as_answer(values: Mapping[str, Any]) -> Answer:
         statement = Statement(
             **{"changes": [], "cautions": [], "next_step": values.get("next_step", "")} | values["verdict"]
         )
-        verdict = Verdict(values.get("shown", values["verdict"]["verdict"]), guardrails=values.get("guardrails", ()))
+        verdict = Verdict(values.get("shown", values["verdict"]["verdict"]), constraints=values.get("guardrails", ()))
     is_corrected = verdict is not None and verdict.is_better and (values["choices"] or 1) > 1
     return Answer(
         command=values["command"],

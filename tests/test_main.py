@@ -123,7 +123,7 @@ def test_shares_are_numbers_from_0_to_1(error, value):
 
 
 def test_interruptions_are_one_line(monkeypatch):
-    def interrupt(arguments):
+    def interrupt(**options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("drcrm.logs.cli.diagnose.run", interrupt)

@@ -1,12 +1,19 @@
 """The result of a certification: an estimate of a policy's cost and an upper confidence bound on it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drcrm.arrays.validation import to_float
-from drcrm.errors import InputError
+from drcrm.estimates import UNBIASED
+from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
+from drcrm.evaluation.terms.betting_terms import bound_by_betting
+from drcrm.evaluation.terms.overlap import summarize_weights
+
+if TYPE_CHECKING:
+    from drcrm.evaluation.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -93,16 +100,32 @@ class Certificate:
         )
 
 
-def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
-    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
-    least, largest = float(cost.min()), float(cost.max())
-    if cost_range is None:
-        return min(least, 0.0), max(largest, 0.0)
-    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
-    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
-    if not -np.inf < low <= least <= largest <= high < np.inf:
-        raise InputError(
-            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
-            f"{least:.6g} to {largest:.6g}"
-        )
-    return low, high
+@np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
+def certify(
+    evaluation: Evaluation, settings: CertificateSettings, is_paired: bool, sign: int, is_charged: bool
+) -> Certificate:
+    """Return the certificate of an evaluation: see :meth:`drcrm.evaluation.evaluation.Evaluation.certificate`."""
+    log = evaluation.log
+    if settings.bound.is_mixture:
+        terms, results = evaluation.by(UNBIASED).terms, bound_by_betting(evaluation, settings, sign, is_paired)
+        notes: tuple[str, ...] = ()  # the method needs no overlap
+    else:
+        certified = CertifiedTerms(evaluation, settings, is_paired, sign, is_charged)
+        terms, results, notes = certified.policy, certified.certify(), certified.notes()
+        results |= {"value": sign * results["value"], "bound": sign * results["bound"]}
+    results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
+    return Certificate(
+        **results,
+        confidence=settings.confidence,
+        method=settings.method,
+        estimate=evaluation.estimate,
+        by="row" if log.column("groups") is None else "group",
+        choices=settings.choices,
+        asymptotic=settings.bound.asymptotic,
+        baseline=is_paired,
+        unsupported=terms.unsupported,
+        costs=settings.costs,
+        clip=evaluation.limit,
+        clipped=0.0 if evaluation.limit is None else terms.clipped,
+        notes=notes,
+    )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from drcrm.arrays.number_formats import format_number
+from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised
+from drcrm.estimates import EVALUATIONS, SelfNormalised
 from drcrm.evaluation.bounds.blocks import BlockTerms
 from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.evaluation.bounds.skewness import (
@@ -22,9 +23,7 @@ from drcrm.evaluation.bounds.skewness import (
     upper_skewness,
 )
 from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
-from drcrm.evaluation.certificate import Certificate, check_cost_range
-from drcrm.evaluation.terms.betting_terms import bound_by_betting
-from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
+from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, unlogged_charges
 from drcrm.evaluation.terms.policy_terms import Terms, check_weights, subtract
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
@@ -83,6 +82,21 @@ class CertificateSettings:
     ) -> Self:
         """Return the settings for a log, whose costs must be in the range."""
         return cls(bound, float(confidence), int(choices), check_cost_range(cost_range, log.cost), **settings)
+
+
+def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
+    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
+    least, largest = float(cost.min()), float(cost.max())
+    if cost_range is None:
+        return min(least, 0.0), max(largest, 0.0)
+    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
+    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
+    if not -np.inf < low <= least <= largest <= high < np.inf:
+        raise InputError(
+            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
+            f"{least:.6g} to {largest:.6g}"
+        )
+    return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,37 +314,6 @@ class CertifiedTerms:
             is_few = self.settings.bound.asymptotic and rows < least
             notes.append("; ".join(filter(None, [few if is_few else "", low_weight_warning(terms.weight, log)])))
         return tuple(filter(None, notes))
-
-
-@np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
-def certify(
-    evaluation: Evaluation, settings: CertificateSettings, is_paired: bool, sign: int, is_charged: bool
-) -> Certificate:
-    """Return the certificate of an evaluation: see :meth:`drcrm.evaluation.evaluation.Evaluation.certificate`."""
-    log = evaluation.log
-    if settings.bound.is_mixture:
-        terms, results = evaluation.by(UNBIASED).terms, bound_by_betting(evaluation, settings, sign, is_paired)
-        notes: tuple[str, ...] = ()  # the method needs no overlap
-    else:
-        certified = CertifiedTerms(evaluation, settings, is_paired, sign, is_charged)
-        terms, results, notes = certified.policy, certified.certify(), certified.notes()
-        results |= {"value": sign * results["value"], "bound": sign * results["bound"]}
-    results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
-    return Certificate(
-        **results,
-        confidence=settings.confidence,
-        method=settings.method,
-        estimate=evaluation.estimate,
-        by="row" if log.column("groups") is None else "group",
-        choices=settings.choices,
-        asymptotic=settings.bound.asymptotic,
-        baseline=is_paired,
-        unsupported=terms.unsupported,
-        costs=settings.costs,
-        clip=evaluation.limit,
-        clipped=0.0 if evaluation.limit is None else terms.clipped,
-        notes=notes,
-    )
 
 
 def values_by_unit(

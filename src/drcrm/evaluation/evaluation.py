@@ -24,8 +24,8 @@ from drcrm.data.folds import separate_units
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, Estimate, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.certificate import Certificate
-from drcrm.evaluation.certified_terms import CertificateSettings, certify
+from drcrm.evaluation.certificate import Certificate, certify
+from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.intervals import estimate_difference, estimate_value
 from drcrm.evaluation.sensitivity import Sensitivity, worst_cases
 from drcrm.evaluation.terms.overlap import PolicySupport, summarize_support

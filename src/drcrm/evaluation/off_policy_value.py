@@ -13,7 +13,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.intervals import evaluate_estimator
 from drcrm.evaluation.terms.overlap import PolicySupport
-from drcrm.evaluation.terms.shifted_terms import check_shift
+from drcrm.evaluation.terms.shifted_terms import check_radius
 from drcrm.logging_policy import SUPPORT
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Weight
@@ -134,7 +134,7 @@ def off_policy_value(
         return evaluate_estimator(estimate, evaluation, check_open_fraction(confidence, "confidence"))
     is_mean, radius = isinstance(risk, MeanRisk | None), None
     if shift is not None:
-        radius = check_shift(shift, estimate)
+        radius = check_radius(shift, estimate)
         if not (risk is None and weight is None and clip is None):
             raise InputError("shift= cannot be combined with risk=, weight= or clip=; leave them out")
     if risk is not None and risk.is_shift and estimate not in SHIFTED:

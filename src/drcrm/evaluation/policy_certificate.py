@@ -26,7 +26,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.evaluation.terms.betting_terms import choose_betting_estimate
 from drcrm.evaluation.terms.betting_units import check_most_rows
-from drcrm.evaluation.terms.shifted_terms import check_shift
+from drcrm.evaluation.terms.shifted_terms import check_radius
 
 UNITS = ("row", "context")
 
@@ -176,7 +176,7 @@ def policy_certificate(
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     name = BALL if isinstance(method, str) and method == ASYMPTOTIC else method
     bound = as_bound(level, name, low, high, smoothing)
-    radius = None if shift is None else check_shift(shift, estimate)
+    radius = None if shift is None else check_radius(shift, estimate)
     if radius is not None and not bound.asymptotic:
         raise InputError(f"shift= needs an asymptotic method, got {bound.name}: leave one of them out")
     known = _check_limits(largest_weight=largest_weight, least_propensity=least_propensity)

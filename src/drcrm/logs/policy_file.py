@@ -85,8 +85,7 @@ class StoredPolicy:
 
     def has_outcome_of(self, mapping: LogMapping) -> bool:
         """Return whether a mapping has the outcome from which the policy was learned."""
-        trained = self.mapping
-        return (mapping.reward, mapping.cost) == (trained.reward, trained.cost)
+        return (mapping.reward, mapping.cost) == (self.mapping.reward, self.mapping.cost)
 
     def numbers(self, mapping: LogMapping) -> EffectiveNumbers:
         """Return the effective numbers of candidates for the outcome of a mapping, and for each of its guardrails.
@@ -95,23 +94,16 @@ class StoredPolicy:
         outcome at levels above those that the file knows.
         """
         choices, header = self.require("choices"), self.header
-        of_rails: Any = header.get("guardrail_numbers") or {}
-        trained = {rail.name: rail for rail in self.mapping.guardrails}
+        of_constraints: Any = header.get("guardrail_numbers") or {}
+        trained: dict[str, Any] = {part.key: part for part in self.mapping.constraints}
         known: Any = header.get("effective_numbers") or _single_level(header)
-        is_same = self.has_outcome_of(mapping) and self.mapping.shift == mapping.shift
-        main = EffectiveNumber.of_list(choices, known if is_same else [])
-        of_guardrails = {
-            rail.name: EffectiveNumber.of_list(choices, of_rails.get(rail.name, []))
-            for rail in mapping.guardrails
-            if rail.name in trained and rail.has_terms_of(trained[rail.name])
+        is_same = mapping.has_question_of(self.mapping)
+        constraints = {
+            part.key: EffectiveNumber.of_list(choices, of_constraints.get(part.key, []))
+            for part in mapping.constraints
+            if part.key in trained and part.has_terms_of(trained[part.key])
         }
-        limits = {limit.key: limit for limit in self.mapping.limits}
-        of_limits = {
-            limit.key: EffectiveNumber.of_list(choices, of_rails.get(limit.key, []))
-            for limit in mapping.limits
-            if limit.key in limits and limit.has_terms_of(limits[limit.key])
-        }
-        return EffectiveNumbers(main, of_guardrails | of_limits)
+        return EffectiveNumbers(EffectiveNumber.of_list(choices, known if is_same else []), constraints)
 
 
 def _single_level(header: Mapping[str, Any]) -> list[list[Any]]:

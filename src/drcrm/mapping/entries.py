@@ -66,6 +66,11 @@ class Guardrail:
         return -1 if self.is_reward else 1
 
     @property
+    def key(self) -> str:
+        """The guardrail's key among the effective numbers of candidates."""
+        return self.name
+
+    @property
     def label(self) -> str:
         """The guardrail and its column as messages name them."""
         return f"guardrail {self.name!r}" + (f", column {self.column!r}," if self.column != self.name else "")

@@ -147,6 +147,10 @@ class LogMapping:
             content.pop("split", None)
         return as_mapping(content)
 
+    def has_question_of(self, other: LogMapping) -> bool:
+        """Return whether both mappings compare the same outcome, at the same radius."""
+        return (self.reward, self.cost, self.shift) == (other.reward, other.cost, other.shift)
+
     @property
     def columns(self) -> list[str]:
         """Return the columns to read, each once."""
@@ -185,6 +189,11 @@ class LogMapping:
     def guardrail_columns(self) -> list[str]:
         """Return the columns of the guardrails, one for each guardrail."""
         return [guardrail.column for guardrail in self.guardrails]
+
+    @property
+    def constraints(self) -> list[Guardrail | ActionLimit]:
+        """Return the guardrails and the limits."""
+        return [*self.guardrails, *self.limits]
 
     @property
     def price_column(self) -> str | None:

@@ -16,17 +16,14 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
-from drcrm.estimates import ROBUST
 from drcrm.evaluation.bounds.blocks import BlocksBound, BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
 from drcrm.evaluation.bounds.upper_bound import as_bound
-from drcrm.evaluation.certificate import check_cost_range
-from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
-from drcrm.logging_policy import SUPPORT
+from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms, check_cost_range
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.candidates import Candidate, Learned
-from drcrm.selection.heldout_scores import compare_with_logging
+from drcrm.selection.heldout_scores import compare_robustly
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import SafeCandidates
@@ -255,8 +252,6 @@ def evaluate_on_block(
     """Return the summary of a policy's differences from π0 on rows that it was not learned from."""
     algorithm, model = learned.algorithm, learned.learned.cost_model
     assert model is not None
-    model = model.with_support(algorithm.settings.support or SUPPORT)
-    evaluation = compare_with_logging(learned.policy, log, model)
+    evaluation = compare_robustly(learned.policy, log, model, algorithm.settings)
     settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs)
-    evaluation = evaluation.by(ROBUST, radius=algorithm.settings.shift)
     return CertifiedTerms(evaluation, settings, True, 1, evaluation.charged is not None).summarize()

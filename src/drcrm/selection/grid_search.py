@@ -91,7 +91,7 @@ def learn(
         origin, tilt = start_coef(settings.start, prepared, logging_policy, slope, settings.tilt)
     search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)
     scored = model and model.with_support(settings.support or SUPPORT)
-    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, settings.shift)
+    scorer = HeldoutScores.of(heldout, clip, scored, settings)
     candidates = search.fit_candidates(scorer, model)
     candidates = [replace(candidate, objective=candidate.objective + offset) for candidate in candidates]
     candidates, differences = _score(candidates, scorer)
@@ -157,7 +157,7 @@ def score_candidates(
     clip, features = as_clip("auto", log), candidates[0].policy.features
     model, _ = fit_cost_model(log.replace(X=features(log.X)) if features else log, algorithm)
     model = model.with_features(features) if features else model
-    scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)
+    scorer = HeldoutScores.of(heldout, clip, model, algorithm.settings)
     scored, differences = _score(candidates, scorer)
     start = candidates[0].policy.coef
     return Learned(scored, _choices(scored, "high"), 0, [], start, clip, model, None, differences)

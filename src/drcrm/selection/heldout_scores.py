@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.counted_rows import number_groups
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised, default_estimate
+from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
 from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.selection.score_names import SCORES, UNMODELLED
 
 _ignore_overflow = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # scores that are not finite are NaN
@@ -33,6 +34,12 @@ def compare_with_logging(policy: Any, log: BanditLog, model: SupportedModel | No
     """
     baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
     return Evaluation.of(policy, log, baseline=baseline, cost_model=model)
+
+
+def compare_robustly(policy: Any, log: BanditLog, model: SupportedModel, settings: FitSettings) -> Evaluation:
+    """Return the evaluation by "dr" in comparison with π0, with the support and at the radius of a fit's settings."""
+    model = model.with_support(settings.support or SUPPORT)
+    return compare_with_logging(policy, log, model).by(ROBUST, radius=settings.shift)
 
 
 class HeldoutScores:
@@ -83,6 +90,13 @@ class HeldoutScores:
         self.logged = self._share @ log.cost
         if model is not None:
             self._baseline = self._evaluation.reference.z
+
+    @classmethod
+    def of(
+        cls, log: BanditLog | None, clip: float | None, model: SupportedModel | None, settings: FitSettings
+    ) -> Self | None:
+        """Return the scores at the radius of a fit's settings; None without held-out rows."""
+        return None if log is None else cls(log, clip, model, settings.shift)
 
     @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:

@@ -19,6 +19,7 @@ from drcrm.logs.batches import encode
 from drcrm.logs.decisions.candidates import compare_with_baseline, fit_candidates, read_algorithms
 from drcrm.logs.decisions.opened_log import open_log
 from drcrm.logs.diagnostics.comparison.baseline import policy_on_rows
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping
@@ -97,7 +98,7 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
 
 def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks, monkeypatch):
     mapping, stored = as_mapping(MAPPING | {"algorithm": "kl_dro_dr"}), read_policy(weeks / "old.npz", with_rows=True)
-    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, baseline=stored)
+    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, reference=Reference(policy=stored))
     plain = fit_algorithm(opened.train, opened.evaluated, read_algorithms(mapping)[0])
     learned = compare_with_baseline(plain, opened)
     for place in (0, 3, len(learned.candidates) - 1):

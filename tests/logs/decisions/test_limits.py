@@ -10,11 +10,10 @@ from scipy import stats
 
 from drcrm import certify, learn
 from drcrm.errors import InputError
+from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, Bounds, decide
-from drcrm.mapping.entries import ActionLimit
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.limits.judged_limits import LimitedLog
 from drcrm.selection.limits.training_limits import TrainingLimits
 from drcrm.selection.limits.tree_learning import TreeLearner
 
@@ -89,8 +88,8 @@ def test_a_policy_beyond_a_limit_is_not_better(tmp_path):
 def test_decide_needs_every_limit():
     status = iter(["holds", "not shown", "violated"])
     for expected in (BETTER, NOT_SHOWN, NOT_SHOWN):
-        limit = SimpleNamespace(status=next(status), limit=ActionLimit(0.3, action="call"))
-        assert decide([], Bounds(-2.0, -1.0, limits=[limit])).name == expected
+        limit = SimpleNamespace(status=next(status))
+        assert decide([], Bounds(-2.0, -1.0, constraints=[limit])).name == expected
 
 
 def encoded(frame: pd.DataFrame, mapping: dict):

@@ -15,8 +15,8 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.batches import LogDescription
-from drcrm.logs.diagnostics.comparison.advice import advise_guardrail, describe_guardrails
-from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints.judged import describe_constraints, rate
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
@@ -64,10 +64,10 @@ def test_an_absolute_margin_has_the_certificate_of_the_outcome(estimate, groups)
     options = {"baseline": "logging", "groups": groups}
     certificate = policy_certificate(policy, part, estimate, choices=7, **options)
     assert result.bound == pytest.approx(certificate.bound, abs=1e-8)
-    assert result.difference == pytest.approx(float(off_policy_value(policy, part, estimate, **options)), abs=1e-12)
-    assert (result.margin, result.refusal, result.status) == (0.1, "", "holds")
-    assert result.lower_bound < result.difference < result.bound
-    tight, broken = (replace(COST, margin=float(result.difference) + step) for step in (1e-3, -1))
+    assert result.estimate == pytest.approx(float(off_policy_value(policy, part, estimate, **options)), abs=1e-12)
+    assert (result.allowed, result.refusal, result.status) == (0.1, "", "holds")
+    assert result.lower_bound < result.estimate < result.bound
+    tight, broken = (replace(COST, margin=float(result.estimate) + step) for step in (1e-3, -1))
     assert [judged(rail, 0, estimate, groups).status for rail in (tight, broken)] == ["not shown", "violated"]
 
 
@@ -90,8 +90,8 @@ def test_with_a_baseline_the_difference_and_the_margin_are_relative_to_it(share)
     )
     weight, of_old = (known[np.arange(800), log.Y] / log.propensity for known in (policy, old))
     mean = (of_old * part.cost).mean()
-    assert result.difference == pytest.approx((weight * part.cost).mean() - mean, abs=1e-12)
-    assert result.margin == pytest.approx(share * mean if share else rail.margin, abs=1e-12)
+    assert result.estimate == pytest.approx((weight * part.cost).mean() - mean, abs=1e-12)
+    assert result.allowed == pytest.approx(share * mean if share else rail.margin, abs=1e-12)
     options = {"baseline": old, "baseline_factor": 1 + share, "check_tails": False}
     z = (weight - (1 + share) * of_old) * part.cost
     assert policy_certificate(policy, part, "ips", **options).bound == pytest.approx(upper_bound(z), abs=1e-9)
@@ -104,9 +104,9 @@ def test_a_relative_margin_bounds_the_cost_minus_a_multiple_of_the_logged_cost()
     log, costs, policy = draw()
     result, c = judged(REWARD, 1, "ips"), costs[:, 1]
     z = policy[np.arange(800), log.Y] / log.propensity * c - 0.95 * c
-    assert result.margin == pytest.approx(-0.05 * c.mean())
+    assert result.allowed == pytest.approx(-0.05 * c.mean())
     ball = upper_bound(z, method="kl")
-    assert result.bound - result.margin >= ball - 1e-8
+    assert result.bound - result.allowed >= ball - 1e-8
     part = log.with_cost(c)
     unchecked = policy_certificate(policy, part, "ips", baseline="logging", baseline_factor=0.95, check_tails=False)
     assert unchecked.bound == pytest.approx(ball, abs=1e-9)
@@ -134,30 +134,30 @@ def test_an_outcome_that_cannot_be_decided_is_named():
     for [rail], reason in ((never, "every logged cost is 0"), (negative, "which must be above 0")):
         assert rail.status == "not shown"
         assert reason in rail.refusal
-        assert decide([], replace(BETTER, guardrails=[rail])).name == "not shown"
-        assert f"the guardrail {rail.guardrail.name} cannot be decided: " in describe_guardrails([rail], 0.95)
-    assert np.isnan(negative[0].margin)
+        assert decide([], replace(BETTER, constraints=[rail])).name == "not shown"
+        assert f"the guardrail {rail.constraint.name} cannot be decided: " in describe_constraints([rail], 0.95)
+    assert np.isnan(negative[0].allowed)
     advice = "Write the margin of money in units of revenue, not in per cent."
-    assert advise_guardrail(negative[0]) == (advice, False)
-    assert advise_guardrail(never[0]) == ("Log more rows: these rows cannot decide unsubscribed.", True)
+    assert negative[0].advise() == (advice, False)
+    assert never[0].advise() == ("Log more rows: these rows cannot decide unsubscribed.", True)
 
 
 def test_a_better_estimate_is_not_said_to_be_beyond_a_margin():
     rail = judged(replace(REWARD, is_relative=False, margin=-1.0), 1)
-    rail = replace(rail, difference=Interval(-0.5, standard_error=0.1, low=-0.7, high=-0.3))
-    advice, _ = advise_guardrail(replace(rail, bound=-0.2))
+    rail = replace(rail, estimate=Interval(-0.5, standard_error=0.1, low=-0.7, high=-0.3))
+    advice, _ = replace(rail, bound=-0.2).advise()
     assert advice == "Try another policy, or require less of money: the estimate is better, but not by its margin."
 
 
 def test_better_needs_all_guardrails():
     rails = [judged(COST, 0), judged(REWARD, 1)]
     assert [rail.status for rail in rails] == ["holds", "holds"]
-    assert decide([], replace(BETTER, guardrails=rails)).name == "better"
-    assert describe_guardrails(rails, 0.95) == " Guardrails that hold: unsubscribed, money."
+    assert decide([], replace(BETTER, constraints=rails)).name == "better"
+    assert describe_constraints(rails, 0.95) == " Guardrails that hold: unsubscribed, money."
     broken = judged(replace(COST, margin=-1.0), 0)
-    refused = decide([], replace(BETTER, guardrails=[broken, rails[1]]))
+    refused = decide([], replace(BETTER, constraints=[broken, rails[1]]))
     assert (refused.name, refused.direction, refused.unmet) == ("not shown", "better", (broken,))
-    sentence = describe_guardrails([broken, rails[1]], 0.95)
+    sentence = describe_constraints([broken, rails[1]], 0.95)
     assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in sentence
     assert "must change by at most −1." in sentence
 
@@ -165,13 +165,13 @@ def test_better_needs_all_guardrails():
 def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
     log, costs, policy = draw()
     outcomes, settings = guard([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
-    [first, second] = [rail.difference for rail in outcomes.judge(policy, settings)]
+    [first, second] = [rail.estimate for rail in outcomes.judge(policy, settings)]
     bound = outcomes.judge(policy, settings)[0].bound
     for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
         rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
-        assert GuardedOutcomes(rails, outcomes.evaluations, "dr").rate(policy, settings) == expected
+        assert rate(GuardedOutcomes(rails, outcomes.evaluations, "dr").judge(policy, settings)) == expected
     assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
-    assert guard([], log, costs[:, :0], "dr").rate(policy, settings) == 2
+    assert rate(guard([], log, costs[:, :0], "dr").judge(policy, settings)) == 2
 
 
 def test_actions_without_support_are_charged_the_largest_cost():
@@ -189,5 +189,5 @@ def test_actions_without_support_are_charged_the_largest_cost():
     settings = ComparisonSettings()
     [plain], [charged] = (part.judge(policy, settings) for part in (outcomes, outcomes.with_support(model)))
     missing = 0.2 * (p == 0).mean()
-    assert abs(plain.difference) < 0.05
-    assert charged.difference == pytest.approx(float(plain.difference) + 0.9 * missing, abs=0.02)
+    assert abs(plain.estimate) < 0.05
+    assert charged.estimate == pytest.approx(float(plain.estimate) + 0.9 * missing, abs=0.02)

@@ -6,7 +6,7 @@ import pytest
 from log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
 
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedGuardrail
 from drcrm.logs.diagnostics.units import ConfidenceInterval
 from drcrm.logs.report.headline import headline
 from drcrm.logs.report.page import page
@@ -100,7 +100,7 @@ def test_text_cannot_control_the_terminal(kind):
 def test_guardrails_the_outcome_and_the_next_step_are_in_the_text():
     difference = Interval(-0.01, standard_error=0.004, low=-0.018, high=-0.002)
     guardrail = Guardrail("signups", "signup", is_reward=True, margin=0.01, is_relative=True)
-    rail = JudgedGuardrail(guardrail, difference, margin=0.002, bound=0.003)
+    rail = JudgedGuardrail(guardrail, difference, allowed=0.002, bound=0.003)
     answer = as_answer(better() | {"outcome": "click", "next_step": "Deploy it.", "guardrails": [rail]})
     lines = [" ".join(line.split()) for line in text(answer).splitlines()]
     assert any(line.startswith("click 95 % interval") for line in lines)

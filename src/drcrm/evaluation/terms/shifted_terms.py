@@ -28,10 +28,10 @@ from drcrm.evaluation.terms.policy_terms import Charges, Terms, charge, check_we
 from drcrm.risks import EnvironmentBall
 
 
-def check_shift(shift: Any, estimate: Any) -> float:
+def check_radius(radius: Any, estimate: Any) -> float:
     """Return κ; InputError unless it is above 0 and the estimate is "auto" or has a self-normalised form."""
     check_choice([AUTO, *NORMALISED], estimate, "estimate with shift=")
-    return check_positive(shift, "shift")
+    return check_positive(radius, "shift")
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

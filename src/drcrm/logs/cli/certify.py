@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drcrm.logs.cli.common.answers import judge_policy
-from drcrm.logs.decisions.certification import certify
+from drcrm.logs.decisions.api import certify
 
 
 def run(policy: str, candidates: list[str] | None, **options: Any) -> int:

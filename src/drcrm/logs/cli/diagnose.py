@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drcrm.logs.cli.common.answers import Outputs, require_separate_outputs
-from drcrm.logs.decisions.certification import diagnose
+from drcrm.logs.decisions.api import diagnose
 from drcrm.progress import show_progress
 
 

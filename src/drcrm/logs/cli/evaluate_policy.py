@@ -5,6 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from drcrm.logs.cli.common.answers import judge_policy
-from drcrm.logs.decisions.certification import evaluate
+from drcrm.logs.decisions.api import evaluate
 
 run = partial(judge_policy, evaluate)

@@ -9,7 +9,7 @@ from typing import Any
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.cli.common.answers import Outputs, exit_status, require_separate_outputs
-from drcrm.logs.decisions.learning import learn
+from drcrm.logs.decisions.api import learn
 from drcrm.logs.policy_file import require_replaceable
 from drcrm.progress import show_progress
 

@@ -16,7 +16,9 @@ from drcrm.evaluation.row_blocks import RowBlocks, restrict_policy
 from drcrm.logs.block_policies import learn_policies
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
-from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
+from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints.judged import effective_numbers, rate
+from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows.recognition import RecognisedRows
@@ -25,7 +27,6 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
-from drcrm.selection.limits.judged_limits import LimitedLog, rate
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
@@ -229,9 +230,11 @@ def choose_candidate(
     outcomes = opened.guarded_outcomes(ESTIMATE)
     guarded = [outcomes.with_support(learned.cost_model) for learned in results]
     policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
-    limited, listed = LimitedLog.of(opened.evaluated), [policy for candidates in policies for policy in candidates]
-    of_guardrails = effective_numbers(guarded, policies, confidence)
-    of_guardrails |= limited.effective_numbers(listed, confidence) if limited.limits else {}
+    limited = LimitedLog.of(opened.evaluated)
+    pairs = [(part, policy) for part, candidates in zip(guarded, policies, strict=True) for policy in candidates]
+    of_guardrails = effective_numbers(
+        [part.unit_terms(policy) | limited.unit_terms(policy) for part, policy in pairs], confidence
+    )
     settings = ComparisonSettings(
         ESTIMATE,
         confidence,
@@ -240,7 +243,7 @@ def choose_candidate(
         guardrail_choices={name: of_rail.at(confidence) for name, of_rail in of_guardrails.items()},
     )
     rates = [
-        np.array([min(outcomes.rate(p, settings), rate(limited.judge(p, settings))) for p in candidates])
+        np.array([rate([*outcomes.judge(p, settings), *limited.judge(p, settings)]) for p in candidates])
         for outcomes, candidates in zip(guarded, policies, strict=True)
     ]
     chosen = joined.choose(choices, (np.concatenate(rates) == 2) & (joined.grade == 2), confidence)
@@ -258,10 +261,10 @@ def choose_candidate(
 
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     """Return the result with differences from the baseline of the log instead of those from the logging policy."""
-    differences, shift = learned.differences, opened.mapping.shift
+    differences, radius = learned.differences, opened.reference.radius
     known = {"baseline": LOGGING, "cost_model": learned.cost_model}
-    evaluation = Evaluation.of(opened.reference.policy, opened.evaluated, **known).by(ESTIMATE, radius=shift)
-    limited = evaluation if shift is not None else replace(evaluation, weight=Clipped(learned.clip))
+    evaluation = Evaluation.of(opened.reference.policy, opened.evaluated, **known).by(ESTIMATE, radius=radius)
+    limited = evaluation if radius is not None else replace(evaluation, weight=Clipped(learned.clip))
     valid, clipped = (part.terms.z - evaluation.reference.z for part in (evaluation, limited))
     valid, clipped, _ = unit_values(evaluation.log, valid, clipped)
     moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
@@ -275,7 +278,7 @@ def _guard(log: BanditLog) -> Callable[[LinearPolicy], bool]:
     """
     settings = ComparisonSettings("snips")
     outcomes = GuardedOutcomes.of(log, "snips")
-    return lambda policy: outcomes.rate(policy, settings) == 0
+    return lambda policy: rate(outcomes.judge(policy, settings)) == 0
 
 
 def _select(

@@ -44,8 +44,6 @@ class Case:
         Numbers of training, held-out and new rows of the log; None if they are unknown.
     numbers : EffectiveNumbers
         Effective numbers of the candidates that competed on these rows.
-    largest_weight : float or None
-        Known limit on the weights of the baseline, for bounds that hold at every look.
     """
 
     policy: Any
@@ -53,7 +51,6 @@ class Case:
     rows: str
     counts: dict[str, int] | None = None
     numbers: EffectiveNumbers = field(default_factory=EffectiveNumbers)
-    largest_weight: float | None = None
 
 
 @contextmanager
@@ -66,8 +63,7 @@ def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Q
     The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action. Rows that
     trained the policy of --baseline are left out, too.
     """
-    baseline, stored = question.read_baseline(), None
-    name = policy and str(policy).removeprefix(COLUMN)
+    stored, name = None, policy and str(policy).removeprefix(COLUMN)
     if name and name == str(policy):
         tell("reading the policy")
         stored = read_policy(Path(name), with_rows=True)
@@ -79,20 +75,20 @@ def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Q
         mapping = replace(mapping, interactions=stored.encoding.interactions)
     elif name is not None:
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
-    limit, recognised_rows = question.limit_weights(baseline, mapping), []
+    reference, recognised_rows = question.reference(mapping), []
 
     def recognise(checks: RowChecks, digest: str) -> RecognisedRows:
         recognised_rows.append(_recognise(stored, mapping, checks, digest))
         return recognised_rows[0]
 
     with log_folder(logs) as folder:
-        read_rows = partial(open_log, logs, mapping, tell, folder, baseline=baseline)
+        read_rows = partial(open_log, logs, mapping, tell, folder, reference=reference)
         if stored is None:
             opened = read_rows()
             column = None
             if name is not None:
                 column = EvaluatedPolicy(name, name, opened.evaluated.column("candidate"), may_have_logged=True)
-            yield Case(column, opened, COLUMN_ROWS if column else "all rows", largest_weight=limit)
+            yield Case(column, opened, COLUMN_ROWS if column else "all rows")
             return
         opened, [recognised] = read_rows(stored.encoding, recognise).mark_missing(stored.cells), recognised_rows
         counts, rows = None if recognised.undecided else recognised.counts, _describe(recognised, mapping)
@@ -101,7 +97,7 @@ def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Q
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
         numbers = stored.numbers(mapping) if is_known else EffectiveNumbers()
-        yield Case(_evaluated(stored, mapping), opened, rows, counts, numbers, limit)
+        yield Case(_evaluated(stored, mapping), opened, rows, counts, numbers)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:

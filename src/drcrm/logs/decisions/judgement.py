@@ -18,14 +18,13 @@ from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
     compare_with_logging,
     estimate_values,
 )
-from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift, sensitivity_to_propensities
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
@@ -36,7 +35,6 @@ from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import Candidate
 from drcrm.policies.tabular import policy_for_log
-from drcrm.selection.limits.judged_limits import LimitedLog
 
 ONE_LOGGER = [
     "Pass only the files that the policy which runs now logged.",
@@ -122,7 +120,7 @@ class Judgement:
     def answer(self, command: str, **further: object) -> Answer:
         """Return the answer of a command, with further keys."""
         settings, opened, evidence = self.settings, self.opened, self.evidence
-        blocks, baseline = None, None
+        blocks, candidate = None, None
         if settings.blocks is not None:
             of_blocks = settings.blocks, evidence.comparison.tested_blocks, opened.evaluated, settings.confidence
             before = 0 if opened.train is None else int(opened.train.copies.sum())
@@ -132,7 +130,7 @@ class Judgement:
             if self.watched is not None and self.watched.baseline_cost is not None:
                 estimates[evidence.running["estimate"]] = self.watched.baseline_cost
             label = settings.reference.name.removeprefix("the ")
-            baseline = Candidate("baseline", label, estimates, units=evidence.units, is_baseline=True)
+            candidate = Candidate("baseline", label, estimates, units=evidence.units, is_baseline=True)
         return replace(
             describe_log(command, opened, self.diagnosis, settings.confidence),
             verdict=self.verdict,
@@ -140,9 +138,8 @@ class Judgement:
             candidates=self.candidates(),
             choices=settings.choices,
             effective_choices=settings.divisor,
-            reference=settings.reference.name,
-            baseline=baseline,
-            shift=settings.reference.radius,
+            reference=replace(settings.reference, policy=None),
+            reference_candidate=candidate,
             blocks=blocks,
             gain=evidence.as_dict(),
             running=evidence.running,
@@ -209,7 +206,7 @@ def judge(
     watching : Watch, optional
         How ``best``, the only policy, is watched at every look. By default, bounds are for one look.
     """
-    settings = replace(settings, reference=_reference(opened, settings.reference))
+    settings = replace(settings, reference=opened.reference)
     diagnosis, log = diagnose_log(opened, best, settings.confidence), opened.evaluated
     comparisons = [
         compare_with_logging(policy.policy, log, settings, cost_model=policy.cost_model) for policy in policies
@@ -223,10 +220,11 @@ def judge(
     if settings.blocks is not None:  # the guardrails are about the same mixture
         settings = replace(settings, blocks=replace(settings.blocks, weights=comparison.block_weights))
     every_look = "" if watching is None else SEQUENCE if watching.is_asymptotic else ANYTIME
-    bounds = replace(bounds, limits=LimitedLog.of(log).judge(best.policy, settings, every_look))
+    constraints: Sequence[Any] = bounds.constraints
     if watched is None:
         outcomes = opened.guarded_outcomes(comparison.difference.estimate)
-        bounds = replace(bounds, guardrails=outcomes.with_support(best.cost_model).judge(best.policy, settings))
+        constraints = outcomes.with_support(best.cost_model).judge(best.policy, settings)
+    bounds = replace(bounds, constraints=[*constraints, *LimitedLog.of(log).judge(best.policy, settings, every_look)])
     comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
     is_judged = best.may_have_logged and not opened.reference.is_baseline
     is_judged = is_judged and _has_logged(evidence.comparison.difference, log)
@@ -240,12 +238,6 @@ def judge(
     statement = state(verdict, evidence, ESTIMATED if log.imitated_propensities else "")
     results = comparisons, settings, evidence, verdict, statement, breakeven, watched
     return Judgement(opened, policies, best, *results)
-
-
-def _reference(opened: OpenedLog, reference: Reference) -> Reference:
-    """Return the reference on the rows of a log."""
-    known = opened.reference
-    return replace(reference, name=reference.name if known.is_baseline else known.name, policy=known.policy)
 
 
 def _has_logged(difference: Interval, log: BanditLog) -> bool:
@@ -293,26 +285,18 @@ def _watch(
             refusal, remedies = str(error), LOOK_AGAIN
         else:
             comparison = replace(comparison, **main.estimates)
-            judged = [*map(_with_bounds, guarded.judge(best.policy, settings), rails)]
+            judged = [
+                rail.within(outcome.bounds, outcome.difference, outcome.reference)
+                for rail, outcome in zip(guarded.judge(best.policy, settings), rails, strict=True)
+            ]
             evidence = replace(evidence, comparison=comparison, running=running)
             ends = running["difference_lower"], running["difference_bound"]
-            return evidence, Bounds(*ends, needs_overlap=is_asymptotic, guardrails=judged), main
+            return evidence, Bounds(*ends, needs_overlap=is_asymptotic, constraints=judged), main
     main = estimate_watched(opened, best.policy, watching)
     refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
     comparison = replace(comparison, **refused, **main.estimates, refusal=refusal)
     bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
     return replace(evidence, comparison=comparison, remedies=remedies), bounds, None
-
-
-def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardrail:
-    """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
-    (lower, upper), margin = outcome.bounds, rail.margin
-    if rail.guardrail.is_relative and not np.isnan(margin):
-        margin = rail.guardrail.margin_of(outcome.reference)
-    excess = margin if rail.guardrail.is_relative else 0.0
-    refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
-    bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
-    return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from drcrm.cluster import on_cluster
@@ -28,7 +27,6 @@ from drcrm.logs.decisions.candidates import (
     read_algorithms,
     require_exportable,
 )
-from drcrm.logs.decisions.certification import stay_silent
 from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.limit_curves import draw_curves, require_curves
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
@@ -38,10 +36,10 @@ from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
-from drcrm.logs.read_log import Source, name_of, written_log
+from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer
 from drcrm.mapping.conflicts import BLOCKS
-from drcrm.mapping.log_mapping import MIXTURE, REFIT
+from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.limits.training_limits import require_attainable
 from drcrm.version import __version__
@@ -50,138 +48,66 @@ MIXES = "The estimate mixes them: if the policy of a file runs today, pass it as
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 
-def learn(
-    log: Source | pd.DataFrame,
-    mapping: Any,
-    *,
-    output: str | Path | None = None,
-    candidate: str | Path | None = None,
-    seed: int = 0,
-    exportable: bool = False,
-    readable: bool = False,
-    curve: bool = False,
-    cluster: str | None = None,
-    confidence: float = 0.95,
-    baseline: str | Path | None = None,
-    sensitivity: float | None = None,
-    shift: float | None = None,
-    validation: str | None = None,
-    deploy: str | None = None,
-    tell: Tell = stay_silent,
-) -> Answer:
-    """Learn a policy from a log, and decide on held-out rows whether it is better than the logging policy.
+@dataclass(frozen=True)
+class LearningOptions:
+    """Files of the policies that are learned, and how they are learned: see :func:`drcrm.learn`."""
 
-    Candidates differ in algorithm and hyper-parameter, and compete on the held-out rows. The verdict is on the best
-    one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
+    output: Path | None
+    candidate: Path | None
+    seed: int = 0
+    exportable: bool = False
+    readable: bool = False
+    curve: bool = False
+    cluster: str | None = None
 
-    With blocks, a policy is learned from the rows before each of three blocks, and tested on the block. The verdict is
-    on this way of learning, and the policy that is learned from all rows is written. Or, with ``deploy="mixture"``, the
-    policy that draws one of the blocks' policies for each decision: the verdict is on this policy.
 
-    Parameters
-    ----------
-    log : Path, str, list of Path, or DataFrame
-        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
-    mapping : dict, str, Path or LogMapping
-        Describes the columns of the log, as a dict or as a YAML or JSON file.
-    output : str or Path, optional
-        File for the policy to run: the best candidate if it is better, otherwise the baseline, or an estimate of the
-        logging policy. It is also the answer's ``policy``.
-    candidate : str or Path, optional
-        File for the best candidate if it is not better. Only the file of another policy is replaced.
-    seed : int
-        Seed of the split into training and held-out rows.
-    exportable : bool
-        Whether to fit only linear policies and policy trees, which ``drcrm export`` can write.
-    readable : bool
-        Whether only policy trees and single actions compete, so that people can read the policy.
-    curve : bool
-        Whether to also learn trees within other values of each limit and guardrail, and to estimate what they gain:
-        see :mod:`drcrm.logs.decisions.limit_curves`.
-    cluster : str, optional
-        Address of a Dask scheduler, "tcp://HOST:PORT".
-    confidence : float
-        1 − δ, the level of bounds and intervals.
-    baseline : str or Path, optional
-        The file of the policy to compare with; by default the logging policy.
-    sensitivity : float, optional
-        A factor of at least 1: also bound the difference if the odds of propensities are off by this factor.
-    shift : float, optional
-        Radius κ: compare the worst cases over environments within this KL divergence.
-    validation : "holdout" or "blocks", optional
-        Whether held-out rows or blocks test; by default as in the mapping.
-    deploy : "refit" or "mixture", optional
-        With blocks, the policy to write; by default as in the mapping.
-    tell : callable
-        Receives a description of each step.
-
-    Returns
-    -------
-    Answer
-        Its verdict, numbers, report and policies.
-
-    Raises
-    ------
-    InputError
-        If a file or the mapping is invalid, or all rows have the same action.
-    """
-    files = Files(*(None if path is None else Path(path) for path in (output, candidate)), seed)
-    question = Question(confidence, baseline, sensitivity, shift)
-    if candidate is not None:
-        require_replaceable(files.candidate, "--best")
-    mapping = question.mapping(mapping).with_validation(validation, deploy)
+def learn_policy(log: Any, mapping: LogMapping, question: Question, options: LearningOptions, tell: Tell) -> Answer:
+    """Learn a policy, write it, and return the answer to the question about it: see :func:`drcrm.learn`."""
+    if options.candidate is not None:
+        require_replaceable(options.candidate, "--best")
     has_blocks = mapping.validation == BLOCKS
-    if curve:
+    if options.curve:
         require_curves(mapping)
-    algorithms = read_algorithms(mapping, readable=readable)  # report its errors before the log is read
-    if exportable:
+    algorithms = read_algorithms(mapping, readable=options.readable)  # report its errors before the log is read
+    if options.exportable:
         require_exportable(algorithms, mapping)
     with (
         threadpool_limits(1, "blas"),
-        _dask_workers(cluster, files.output, tell),
+        _dask_workers(options.cluster, options.output, tell),
         written_log(log) as source,
-        log_folder(source if files.output is None or is_stream(files.output) else files.output) as folder,
+        log_folder(source if options.output is None or is_stream(options.output) else options.output) as folder,
     ):
-        most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
-        stored = question.read_baseline()
-        split = None if has_blocks else seed
-        opened: Any = open_log(source, mapping, tell, folder, seed=split, most=most, baseline=stored)
+        most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
+        reference = question.reference(mapping)
+        split = None if has_blocks else options.seed
+        opened: Any = open_log(source, mapping, tell, folder, seed=split, most=most, reference=reference)
         opened = opened.mark_missing()
         _require_several_actions(opened)
         require_attainable(opened.evaluated)
         taught = opened.evaluated if has_blocks else opened.train
-        algorithms = read_algorithms(mapping, further_algorithms(taught, exportable), readable)
+        algorithms = read_algorithms(mapping, further_algorithms(taught, options.exportable), options.readable)
         if has_blocks:
-            opened, selection = learn_blocks(opened, algorithms, tell, seed)
+            opened, selection = learn_blocks(opened, algorithms, tell, options.seed)
         else:
-            selection = fit_candidates(opened, algorithms, tell, confidence)
+            selection = fit_candidates(opened, algorithms, tell, question.confidence)
         tell("evaluating the candidates")
         judgement = _evaluate(opened, selection, question)
         if mapping.deploy == MIXTURE:
             selection = selection.mix(judgement.comparisons[0].block_weights)
-        answer = _answer(judgement, selection, files)
-        if curve:
+        answer = _answer(judgement, selection, options)
+        if options.curve:
             tell("learning within other limits")
             answer = replace(answer, curves=draw_curves(judgement))
         is_better = judgement.verdict.is_better
-        kept, best = stored, None
-        if is_better or stored is None:
-            kept = _stored_policy(judgement, selection, seed, is_better)
+        kept, best = reference.policy, None
+        if is_better or not reference.is_baseline:
+            kept = _stored_policy(judgement, selection, options.seed, is_better)
         if not is_better:
-            best = _stored_policy(judgement, selection, seed, is_candidate=True)
-        for path, policy in ((files.output, kept), (files.candidate, best)):
+            best = _stored_policy(judgement, selection, options.seed, is_candidate=True)
+        for path, policy in ((options.output, kept), (options.candidate, best)):
             if path is not None and policy is not None:
                 write_policy(path, policy)
         return replace(answer, policy=kept, candidate=best)
-
-
-@dataclass(frozen=True)
-class Files:
-    """Files of the policies that are learned, and the seed of the split."""
-
-    output: Path | None
-    candidate: Path | None
-    seed: int
 
 
 @contextmanager
@@ -225,7 +151,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
     estimated = "policy" if opened.policy_change is None else "policies"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
     mixes = opened.policy_change is not None and not opened.reference.is_baseline
-    within = " within all guardrails" if judgement.verdict.guardrails else ""
+    within = " within all guardrails" if opened.mapping.guardrail_columns else ""
     subject, tested = "No candidate was", f"the {rows} held-out rows"
     if selection.blocks is not None:
         subject, tested = f"{capitalize(WAY_OF_LEARNING)} was not", f"the {rows} rows of {BLOCKS_TESTED} blocks"
@@ -236,14 +162,14 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
     return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
 
 
-def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
+def _answer(judgement: Judgement, selection: Selection, options: LearningOptions) -> Answer:
     """Return the answer. Its candidates include the policy that is kept."""
     opened, is_better = judgement.opened, judgement.verdict.is_better
     mapping = opened.mapping
-    name = None if files.output is None else files.output.name
-    further: dict[str, Any] = {"made": {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}}
-    if files.candidate is not None and not is_better:
-        advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
+    name = None if options.output is None else options.output.name
+    further: dict[str, Any] = {"made": {"mapping": mapping.as_dict(), "seed": options.seed, "policy": name}}
+    if options.candidate is not None and not is_better:
+        advice = f"The best candidate is in {options.candidate.name}. Certify it on rows that are logged later."
         statement = replace(judgement.statement, changes=[*judgement.statement.changes, advice])
         judgement = replace(judgement, statement=statement)
     if opened.evaluated.actions.n_classes:
@@ -262,7 +188,7 @@ def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
     answer = judgement.answer("learn", **further)
     kept, candidates = judgement.best.name, answer.candidates
     if not is_better:
-        reference = replace(answer.baseline or answer.logging_candidate, is_chosen=True)
+        reference = replace(answer.reference_candidate or answer.logging_candidate, is_chosen=True)
         kept = reference.name
         candidates = [reference, *(replace(candidate, is_chosen=False) for candidate in candidates)]
     sizes = {

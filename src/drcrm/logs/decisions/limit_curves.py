@@ -14,12 +14,12 @@ from typing import Any
 
 from drcrm.errors import InputError
 from drcrm.logs.decisions.judgement import Judgement
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, ComparisonSettings, compare
 from drcrm.mapping.conflicts import BLOCKS
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.trees import DEPTH
-from drcrm.selection.limits.judged_limits import JudgedLimit, LimitedLog
 from drcrm.selection.limits.tree_learning import TreeLearner
 
 
@@ -29,7 +29,7 @@ class LimitCurve:
 
     Attributes
     ----------
-    judged : sequence of JudgedLimit or JudgedGuardrail
+    judged : sequence of JudgedConstraint
         The use of each tree, and the value, as the limit or margin.
     comparisons : sequence of Comparison
         Each tree compared with the reference.
@@ -41,7 +41,7 @@ class LimitCurve:
         1 − δ, for the bounds of all points of an answer together.
     """
 
-    judged: Sequence[JudgedLimit | JudgedGuardrail]
+    judged: Sequence[JudgedConstraint]
     comparisons: Sequence[Comparison]
     policies: Sequence[Any]
     own: float
@@ -55,12 +55,12 @@ class LimitCurve:
     @property
     def name(self) -> str:
         """The name of the limit or of the guardrail."""
-        return str(self.judged[0].as_dict()["name"])
+        return str(self.judged[0].constraint.name)
 
     @property
     def values(self) -> list[float]:
         """The limits or margins."""
-        return [use.guardrail.margin if isinstance(use, JudgedGuardrail) else use.limit.at_most for use in self.judged]
+        return [use.constraint.margin if self.is_guardrail else use.allowed for use in self.judged]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the points as JSON values."""
@@ -78,7 +78,7 @@ class LimitCurve:
 
 def require_curves(mapping: LogMapping) -> None:
     """Raise InputError unless the mapping has a limit, a budget or a guardrail, and held-out rows."""
-    if not (mapping.limits or mapping.guardrails):
+    if not mapping.constraints:
         raise InputError(
             "--curve needs a limit, a budget or a guardrail in the mapping, such as limits: {ACTION: 20 %}, "
             "budget: {column: price, at_most: 0.4} or guardrails: {NAME: {cost: COLUMN, at_most: 1 %}}"

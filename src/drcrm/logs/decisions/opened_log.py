@@ -26,7 +26,7 @@ from drcrm.logs.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
-from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, require_ranges
+from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes, require_ranges
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
 from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
@@ -40,7 +40,7 @@ from drcrm.logs.diagnostics.repeated_rows.row_checks import (
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
-from drcrm.logs.policy_file import StoredPolicy, digest
+from drcrm.logs.policy_file import digest
 from drcrm.logs.read_log import Source, first_path, name_of, read_occurring_rows, short_name
 from drcrm.logs.rows.recognition import LearnedRows, RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping
@@ -196,7 +196,7 @@ def open_log(
     recognise: Callable[[RowChecks, str], RecognisedRows] | None = None,
     seed: int | None = None,
     most: int | None = None,
-    baseline: StoredPolicy | None = None,
+    reference: Reference | None = None,
 ) -> OpenedLog:
     """Return the rows of a log for the evaluation of policies.
 
@@ -218,28 +218,29 @@ def open_log(
         Seed of a split into rows that train policies and held-out rows; by default the log is not split.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
-    baseline : StoredPolicy, optional
-        Policy to compare with. Its probabilities on the rows are in memory. Rows that trained it are left out. If its
-        features are other columns, the file is read twice.
+    reference : Reference, optional
+        What policies are compared with. The probabilities of a stored policy on the rows are in memory. Rows that
+        trained it are left out. If its features are other columns, the file is read twice.
 
     Raises
     ------
     InputError
         If the file is invalid. The message is one line that begins with its path.
     """
-    most = LARGE if most is None else most
+    most, reference = LARGE if most is None else most, reference or Reference()
+    stored: Any = reference.policy if reference.is_baseline else None
     log, checks = _read_checked_log(path, mapping, tell, folder, most)
-    of_baseline = None if baseline is None else with_features_of(log, baseline, path, folder, most)
+    of_stored = None if stored is None else with_features_of(log, stored, path, folder, most)
     file_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
         recognised = None if recognise is None else recognise(checks, file_digest)
         if seed is not None:
             heldout = held_out(log, seed)
             recognised = RecognisedRows(~heldout, heldout)
-        if baseline is not None and of_baseline is not None:
-            hashes = checks.hashes if of_baseline is log else hash_log(of_baseline)
-            trained = find_rows(baseline, hashes, checks.propensity, file_digest)
-            recognised = leave_out_training(recognised, trained, checks.groups)
+        if of_stored is not None:
+            hashes = checks.hashes if of_stored is log else hash_log(of_stored)
+            trained = find_rows(stored, hashes, checks.propensity, file_digest)
+            recognised = leave_out_training(recognised, trained.training, checks.groups)
         is_evaluated = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and (recognised.undecided or recognised.equal):
             check = check_recognition(recognised, checks.hashes.ids is not None)
@@ -256,10 +257,12 @@ def open_log(
             evaluated = encode(log, train.encoding, is_evaluated)
         else:
             evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
-        on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
+        if of_stored is not None:
+            reference = replace(reference, policy=policy_on_rows(stored, of_stored, is_evaluated, evaluated))
     rows = None if whole is None else is_evaluated
-    compared = Reference() if on_rows is None else Reference(policy=on_rows)
-    opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, compared)
+    opened = OpenedLog(
+        path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, reference
+    )
     return _restrict_to_last_policy(replace(opened, evaluated_rows=rows, rows_per_week=count_rows_per_week(log)))
 
 
@@ -286,7 +289,7 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
         is_last, rows = change.is_last[opened.evaluated_rows], opened.evaluated_rows & change.is_last
     if not is_last.any():
         return opened
-    known = {"policy_change": change, "evaluated_rows": rows, "reference": Reference(LAST_POLICY)}
+    known = {"policy_change": change, "evaluated_rows": rows, "reference": replace(opened.reference, name=LAST_POLICY)}
     return replace(opened, evaluated=opened.evaluated.take(is_last), **known)
 
 

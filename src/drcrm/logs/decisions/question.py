@@ -13,8 +13,8 @@ from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
 from drcrm.logs.decisions.watching.running_bounds import Watch
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.logs.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
-from drcrm.logs.policy_file import StoredPolicy, read_policy
+from drcrm.logs.diagnostics.comparison.reference import BASELINE, Reference
+from drcrm.logs.policy_file import read_policy
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.selection.multiplicity import EffectiveNumbers
 
@@ -81,21 +81,18 @@ class Question:
                 )
         return mapping
 
-    def read_baseline(self) -> StoredPolicy | None:
-        """Return the policy of the baseline's file, or None without one."""
-        return None if self.baseline is None else read_policy(self.baseline, with_rows=True)
+    def reference(self, mapping: LogMapping) -> Reference:
+        """Return what policies are compared with: the logging policy, or the stored policy of the baseline's file."""
+        if self.baseline is None:
+            return Reference(radius=mapping.shift)
+        stored = read_policy(self.baseline, with_rows=True)
+        largest = largest_probability(stored.policy.actions, stored.policy.explore)
+        return Reference(f"{BASELINE} {Path(self.baseline).name}", stored, 1.0, mapping.shift, largest)
 
-    def limit_weights(self, baseline: StoredPolicy | None, mapping: LogMapping) -> float | None:
-        """Return a known limit on the weights of the baseline at every look; None if it is unknown or not needed."""
-        least = mapping.least_propensity
-        if baseline is None or self.asymptotic or least is None:
-            return None
-        return largest_probability(baseline.policy.actions, baseline.policy.explore) / least
-
-    def choose_estimate(self, has_model: bool, label: str, shift: float | None) -> str:
+    def choose_estimate(self, has_model: bool, label: str, radius: float | None) -> str:
         """Return the estimate: by default "dr" for a policy with a cost model, else "snips", or that of the bounds.
 
-        Raise InputError if the policy ``label`` lacks the cost model, or the estimate has no worst case for a shift.
+        Raise InputError if the policy ``label`` lacks the cost model, or the estimate has no worst case at the radius.
         """
         is_robust = has_model and (self.asymptotic or not self.anytime)
         usual = default_estimate(is_robust, UNBIASED) if self.anytime else default_estimate(is_robust)
@@ -105,9 +102,9 @@ class Question:
                 f"--estimate {estimate} needs a cost model of this outcome, which {label} lacks; use {RATIO} or "
                 f"{UNBIASED}"
             )
-        if shift is not None and estimate not in NORMALISED:
+        if radius is not None and estimate not in NORMALISED:
             raise InputError(
-                f"--estimate {estimate} has no worst case for shift {shift:g}; use {' or '.join(NORMALISED)}"
+                f"--estimate {estimate} has no worst case for shift {radius:g}; use {' or '.join(NORMALISED)}"
             )
         return estimate
 
@@ -118,7 +115,6 @@ class Question:
         numbers: EffectiveNumbers,
     ) -> ComparisonSettings:
         """Return the settings of a comparison, adjusted for the number of candidates."""
-        name = LOGGING_POLICY if self.baseline is None else f"{BASELINE} {Path(self.baseline).name}"
         return ComparisonSettings(
             estimate=estimate,
             confidence=self.confidence,
@@ -127,12 +123,14 @@ class Question:
             guardrail_choices={name: part.at(self.confidence) for name, part in numbers.of_guardrails.items()},
             cost_range=mapping.cost_range,
             gamma=self.sensitivity,
-            reference=Reference(name, radius=mapping.shift),
             full_support=mapping.has_full_support,
         )
 
-    def watching(self, settings: ComparisonSettings, mapping: LogMapping, largest_weight: float | None) -> Watch:
-        """Return how a policy is watched at every look."""
-        least = mapping.least_propensity if mapping.has_full_support else None
+    def watching(self, settings: ComparisonSettings, mapping: LogMapping, reference: Reference) -> Watch:
+        """Return how a policy is watched at every look; the weights of a baseline have a limit if p has one."""
+        least, largest_weight = mapping.least_propensity, None
+        if reference.is_baseline and not self.asymptotic and least is not None:
+            largest_weight = reference.largest_probability / least
+        least = least if mapping.has_full_support else None
         limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
         return Watch(settings.confidence, settings.divisor, self.asymptotic, limits=limits)

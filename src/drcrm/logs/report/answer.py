@@ -15,7 +15,8 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.files import write_text
 from drcrm.logs.diagnostics.check import Check, to_json
-from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail, JudgedLimit
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import Statement
 from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
@@ -23,6 +24,7 @@ from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.report.candidate import Candidate
 from drcrm.version import __version__
 
+CONSTRAINTS = JudgedGuardrail, JudgedLimit
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
 
 
@@ -53,12 +55,10 @@ class Answer:
         The evaluated policies.
     choices, effective_choices : int or None
         Number of candidates that competed on these rows, and their effective number.
-    reference : str
-        Name of what policies are compared with.
-    baseline : Candidate or None
-        The baseline, if it is the reference.
-    shift : float or None
-        Radius κ of a comparison of worst cases.
+    reference : Reference
+        What policies are compared with: its name, and the radius κ of a comparison of worst cases.
+    reference_candidate : Candidate or None
+        The estimates of the reference, if it is not the logging policy.
     blocks : sequence of mapping or None
         The differences of blocks: see :func:`drcrm.logs.block_policies.describe_blocks`.
     gain, running : mapping or None
@@ -88,9 +88,8 @@ class Answer:
     candidates: Sequence[Candidate] = ()
     choices: int | None = None
     effective_choices: int | None = None
-    reference: str = LOGGING_POLICY
-    baseline: Candidate | None = None
-    shift: float | None = None
+    reference: Reference = field(default_factory=Reference)
+    reference_candidate: Candidate | None = None
     blocks: Sequence[Mapping[str, Any]] | None = None
     gain: Mapping[str, Any] | None = None
     running: Mapping[str, Any] | None = None
@@ -128,8 +127,12 @@ class Answer:
 
     def _verdict_as_dict(self, statement: Statement) -> dict[str, Any]:
         """Return the keys of an answer that has a verdict."""
-        baseline = self.baseline and {"name": self.reference, "estimates": self.baseline.as_dict()["estimates"]}
-        optional = {"blocks": self.blocks, "shift": self.shift, "baseline": baseline}
+        reference, candidate = self.reference, self.reference_candidate
+        optional = {
+            "blocks": self.blocks,
+            "shift": reference.radius,
+            "baseline": candidate and {"name": reference.name, "estimates": candidate.as_dict()["estimates"]},
+        }
         return {
             "choices": self.choices,
             "effective_choices": self.effective_choices,
@@ -140,12 +143,15 @@ class Answer:
             "breakeven_shift": self.breakeven_shift,
             "next_step": statement.next_step,
             "gain": self.gain,
-            "guardrails": [guardrail.as_dict() for guardrail in self.verdict.guardrails] if self.verdict else [],
-            "limits": [limit.as_dict() for limit in self.verdict.limits] if self.verdict else [],
-            "reference": self.reference,
+            **{kind.KEY: [part.as_dict() for part in self.constraints(kind)] for kind in CONSTRAINTS},
+            "reference": reference.name,
             **({"curve": [curve.as_dict() for curve in self.curves]} if self.curves else {}),
             **{key: value for key, value in optional.items() if value is not None},
         }
+
+    def constraints(self, kind: type[JudgedConstraint]) -> list[Any]:
+        """Return what the log shows of the constraints of a kind."""
+        return [part for part in self.verdict.constraints if isinstance(part, kind)] if self.verdict else []
 
     def report(self, path: str | Path) -> None:
         """Write the report, an HTML file that loads nothing.
@@ -216,8 +222,8 @@ class Answer:
         added = []
         if is_number(self.logging) and not any(candidate.is_logging for candidate in self.candidates):
             added.append(self.logging_candidate)
-        if self.baseline is not None and not any(candidate.is_baseline for candidate in self.candidates):
-            added.append(self.baseline)
+        if self.reference_candidate is not None and not any(candidate.is_baseline for candidate in self.candidates):
+            added.append(self.reference_candidate)
         return [*self.ranked[:1], *added, *self.ranked[1:]]
 
     @property

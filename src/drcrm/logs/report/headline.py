@@ -46,7 +46,7 @@ def headline(answer: Answer) -> Headline:
         kind, title = (CERTIFIED if statement.verdict == "certified" else VERDICTS)[verdict.name]
         if statement.assumption and kind in ("better", "worse"):
             title = f"{title.removesuffix(f' than {LOGGING_POLICY}')}, if {statement.assumption}"
-        return Headline(kind, title.replace(LOGGING_POLICY, clean(answer.reference)), clean(statement.sentence))
+        return Headline(kind, title.replace(LOGGING_POLICY, clean(answer.reference.name)), clean(statement.sentence))
     failures, cautions = answer.count_level("fail"), answer.count_level("caution")
     if failures:
         title = f"{plural(failures, 'check')} of {len(answer.checks)} fail{'s' if failures == 1 else ''}"

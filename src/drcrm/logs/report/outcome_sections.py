@@ -1,8 +1,8 @@
 """Sections of the report on other outcomes and on parts of the log: guardrails, limits, slices, periods and blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,13 @@ from drcrm.arrays.number_formats import (
     plural,
     typeset_sign,
 )
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.formats import clean, shorten
 from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
-from drcrm.logs.report.answer import Answer
+from drcrm.logs.report.answer import CONSTRAINTS, Answer
 from drcrm.logs.report.charts import Scale, draw_tree, gauge
 from drcrm.logs.report.charts import curve as draw_curve
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
-from drcrm.selection.limits.judged_limits import JudgedLimit
 
 if TYPE_CHECKING:
     from drcrm.logs.decisions.limit_curves import LimitCurve
@@ -33,78 +32,75 @@ PLURALS = {"leaf": "leaves"}
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level
 
 
-def guardrail_rows(rails: Sequence[JudgedGuardrail]) -> list[dict[str, Cell]]:
-    """Return the difference of each outcome from the logging policy, its bound and its margin."""
-    rows = []
-    for rail in rails:
-        guardrail, units, is_violated = rail.guardrail, Units(rail.guardrail.is_reward), rail.status == "violated"
-        difference, margin = units.estimate(rail.difference), units.convert(rail.margin)
-        bound = units.convert(rail.lower_bound if is_violated else rail.bound)
-        decimals = decimals_for([rail.difference.standard_error], [rail.difference])
-        show = partial(format_number, decimals=decimals, sign=True)
-        condition = typeset_sign(clean(guardrail.describe_margin()))
-        side = "at least" if units.is_reward != is_violated else "at most"
-        is_relative = "%" in condition and is_number(margin)
-        rows.append(
-            {
-                "": Cell(rail.status, "level", style=LEVELS[rail.status]),
-                "Guardrail": name_cell(guardrail.name),
-                "Outcome": name_cell(guardrail.column),
-                "Difference": Cell(show(difference.value), style="bold"),
-                "Interval": Cell(
-                    f"{show(difference.low)} to {show(difference.high)}" if difference.is_bounded else DASH
-                ),
-                "Certified": Cell(f"{side} {show(bound)}" if is_number(bound) else DASH),
-                "Margin": Cell(f"{condition}, {show(margin)}" if is_relative else condition),
-                "Why undecided": Cell(clean(rail.refusal or DASH), "sentence"),
-            }
-        )
-    return rows
+def guardrail_cells(rail: JudgedGuardrail) -> dict[str, Cell]:
+    """Return the difference of an outcome from the logging policy, its bound and its margin."""
+    guardrail, units = rail.constraint, Units(rail.constraint.is_reward)
+    difference, margin, bound = (
+        units.estimate(rail.estimate),
+        units.convert(rail.allowed),
+        units.convert(rail.certified),
+    )
+    decimals = decimals_for([rail.estimate.standard_error], [rail.estimate])
+    show = partial(format_number, decimals=decimals, sign=True)
+    condition = typeset_sign(clean(guardrail.describe_margin()))
+    side = "at least" if units.is_reward != (rail.status == "violated") else "at most"
+    is_relative = "%" in condition and is_number(margin)
+    return {
+        "Outcome": name_cell(guardrail.column),
+        "Difference": Cell(show(difference.value), style="bold"),
+        "Interval": Cell(f"{show(difference.low)} to {show(difference.high)}" if difference.is_bounded else DASH),
+        "Certified": Cell(f"{side} {show(bound)}" if is_number(bound) else DASH),
+        "Margin": Cell(f"{condition}, {show(margin)}" if is_relative else condition),
+    }
 
 
-def limit_rows(limits: Sequence[JudgedLimit]) -> list[dict[str, Cell]]:
-    """Return the share or the mean price of each limit, its bound and the limit."""
-    rows = []
-    for part in limits:
-        limit, is_violated = part.limit, part.status == "violated"
-        side, bound = ("at least", part.lower_bound) if is_violated else ("at most", part.bound)
-        low, high = part.mean.interval
-        rows.append(
-            {
-                "": Cell(part.status, "level", style=LEVELS[part.status]),
-                "Limit": name_cell(limit.name),
-                "Estimate": Cell(DASH if np.isnan(part.mean) else limit.format(float(part.mean)), style="bold"),
-                "Interval": Cell(DASH if np.isnan(low) else f"{limit.format(low)} to {limit.format(high)}"),
-                "Certified": Cell(f"{side} {limit.format(bound)}" if np.isfinite(bound) else DASH),
-                "Allowed": Cell(f"at most {limit.format(limit.at_most)}"),
-                "Why undecided": Cell(clean(part.refusal or DASH), "sentence"),
-            }
-        )
-    return rows
+def limit_cells(part: JudgedLimit) -> dict[str, Cell]:
+    """Return the share or the mean price of a limit, its bound and the limit."""
+    show, (low, high) = part.constraint.format, part.estimate.interval
+    side = "at least" if part.status == "violated" else "at most"
+    return {
+        "Estimate": Cell(DASH if np.isnan(part.estimate) else show(float(part.estimate)), style="bold"),
+        "Interval": Cell(DASH if np.isnan(low) else f"{show(low)} to {show(high)}"),
+        "Certified": Cell(f"{side} {show(part.certified)}" if np.isfinite(part.certified) else DASH),
+        "Allowed": Cell(f"at most {show(part.allowed)}"),
+    }
 
 
-def limits(answer: Answer, kind: str) -> Section:
-    """Return the limits or the guardrails, a ``kind``, and how many of them hold."""
-    rows = outcome_rows(answer, kind)
-    n_holding = sum(row[""].text == "holds" for row in rows)
-    result = f"{n_holding} of {plural(len(rows), kind)} {'holds' if n_holding == 1 else 'hold'}"
-    return {"table": Table.of(rows), "result": result} if rows else None
+CELLS: dict[type[JudgedConstraint], Callable[[Any], dict[str, Cell]]] = {
+    JudgedGuardrail: guardrail_cells,
+    JudgedLimit: limit_cells,
+}
 
 
-def outcome_rows(answer: Answer, kind: str) -> list[dict[str, Cell]]:
-    """Return the rows of the limits or of the guardrails, a ``kind``."""
-    if answer.verdict is None:
-        return []
-    return limit_rows(answer.verdict.limits) if kind == "limit" else guardrail_rows(answer.verdict.guardrails)
+def constraint_rows(judged: Sequence[JudgedConstraint]) -> list[dict[str, Cell]]:
+    """Return a row for each constraint: its status and name, the cells of its kind, and why it is undecided."""
+    return [
+        {
+            "": Cell(part.status, "level", style=LEVELS[part.status]),
+            part.TITLE: name_cell(part.constraint.name),
+            **CELLS[type(part)](part),
+            "Why undecided": Cell(clean(part.refusal or DASH), "sentence"),
+        }
+        for part in judged
+    ]
+
+
+def constraints(answer: Answer) -> list[dict[str, Any]]:
+    """Return the tables of guardrails and limits, and how many of them hold."""
+    tables = []
+    for kind in CONSTRAINTS:
+        if judged := answer.constraints(kind):
+            n_holding, of = sum(part.status == "holds" for part in judged), plural(len(judged), kind.TITLE.lower())
+            result = f"{n_holding} of {of} {'holds' if n_holding == 1 else 'hold'}"
+            tables.append({"key": kind.KEY, "table": Table.of(constraint_rows(judged)), "result": result})
+    return tables
 
 
 def curve_rows(answer: Answer, curve: "LimitCurve") -> list[dict[str, Cell]]:
     """Return for each value of a limit or margin its use, and the gain of the tree within it."""
     units, rows = answer.units, []
-    make, limit, used = (
-        (guardrail_rows, "Margin", "Difference") if curve.is_guardrail else (limit_rows, "Allowed", "Estimate")
-    )
-    for cells, value, part in zip(make(curve.judged), curve.values, curve.comparisons, strict=True):
+    limit, used = ("Margin", "Difference") if curve.is_guardrail else ("Allowed", "Estimate")
+    for cells, value, part in zip(constraint_rows(curve.judged), curve.values, curve.comparisons, strict=True):
         gain, bound = units.estimate(part.difference), units.convert(part.bounds[1])
         rows.append(
             {

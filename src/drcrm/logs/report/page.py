@@ -60,11 +60,10 @@ def page(answer: Answer) -> str:
             single_action=single_action(answer),
             readability=readability(answer),
             exploration=exploration(answer),
-            reference=clean(answer.reference),
+            reference=clean(answer.reference.name),
             blocks=outcome_sections.blocks(answer),
             candidates=sections.candidates(answer),
-            guardrails=outcome_sections.limits(answer, "guardrail"),
-            limits=outcome_sections.limits(answer, "limit"),
+            constraints=outcome_sections.constraints(answer),
             curves=outcome_sections.curves(answer),
             actions=sections.actions(answer),
             overlap=sections.overlap(answer),
@@ -75,7 +74,7 @@ def page(answer: Answer) -> str:
             explanation=explanation(answer),
             tree=outcome_sections.tree(answer),
             sensitivity=sections.sensitivity(answer),
-            shift=sections.shift(answer),
+            breakeven_shift=sections.breakeven_shift(answer),
             running=sections.running(answer),
             influential_rows=sections.influential_rows(answer),
             provenance=provenance(answer),
@@ -178,7 +177,7 @@ def certificate(answer: Answer, candidate: Candidate) -> tuple[str, str, str]:
         details.append(f"adjusted for {format_count(n_candidates)} candidates")
     if answer.log.get("propensities") == "imitated":
         details.append("if the estimated propensities are correct")
-    title = "Certified worst case" if answer.shift else "Certified"
+    title = "Certified worst case" if answer.reference.radius else "Certified"
     return (title, f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
 
 

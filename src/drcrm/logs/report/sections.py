@@ -250,7 +250,7 @@ def sensitivity(answer: Answer) -> Section:
     }
 
 
-def shift(answer: Answer) -> Section:
+def breakeven_shift(answer: Answer) -> Section:
     """Return κ*, rounded down, and the smallest share of the traffic that it covers."""
     breakeven = answer.breakeven_shift
     if not is_number(breakeven):
@@ -258,7 +258,7 @@ def shift(answer: Answer) -> Section:
     rounded = math.floor(1000 * breakeven) / 1000
     share = f"{format_number(100 * math.exp(-rounded))} %"
     limit = format_number(rounded)
-    return {"result": f"better up to κ = {limit}", "breakeven": limit, "share": share}
+    return {"result": f"better up to κ = {limit}", "limit": limit, "share": share}
 
 
 def running(answer: Answer) -> Section:

@@ -4,24 +4,24 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number, plural
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
-from drcrm.logs.report.answer import Answer
+from drcrm.logs.report.answer import CONSTRAINTS, Answer
 from drcrm.logs.report.candidate import ESTIMATES
 from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
-from drcrm.logs.report.outcome_sections import curve_rows, outcome_rows
+from drcrm.logs.report.outcome_sections import constraint_rows, curve_rows
 
 if TYPE_CHECKING:
     from drcrm.logs.decisions.limit_curves import LimitCurve
 
+NOT_PRINTED = "Outcome", "Interval", "Why undecided"  # columns of constraints
 WIDTH = 100
 MAX_CANDIDATES = 10
 FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
 INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
-GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
-LIMIT_COLUMNS = "Estimate", "Certified", "Allowed", ""
 
 
 def text(answer: Answer) -> str:
@@ -41,8 +41,7 @@ def text(answer: Answer) -> str:
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         wrap(f"Logged by: {', '.join(loggers)} of the rows.") if loggers else [],
         candidate_lines(answer),
-        outcome_lines(outcome_rows(answer, "guardrail"), "Guardrail", GUARDRAIL_COLUMNS),
-        outcome_lines(outcome_rows(answer, "limit"), "Limit", LIMIT_COLUMNS),
+        *(constraint_lines(answer.constraints(kind)) for kind in CONSTRAINTS),
         *(curve_lines(answer, curve) for curve in answer.curves),
         wrap(f"* is the value in the mapping. All bounds on trees hold together with {answer.level} confidence.")
         if answer.curves
@@ -72,7 +71,7 @@ def candidate_lines(answer: Answer) -> list[str]:
         "",
         shorten(answer.units.name, 24),
         f"{answer.level} interval",
-        f"{'worst case' if answer.shift else 'certified'} {sign}",
+        f"{'worst case' if answer.reference.radius else 'certified'} {sign}",
         "eff. sample size",
         "by",
     ]
@@ -95,10 +94,14 @@ def candidate_lines(answer: Answer) -> list[str]:
     return align(header, rows) + hidden if rows else []
 
 
-def outcome_lines(rows: Sequence[Mapping[str, Any]], name: str, titles: Sequence[str]) -> list[str]:
+def constraint_lines(judged: Sequence[JudgedConstraint]) -> list[str]:
     """Return the table of the guardrails, or of the limits."""
-    cells = [[f"  {shorten(row[name].text, 24)}", *(row[title].text for title in titles)] for row in rows]
-    return align([name, *map(str.lower, titles)], cells) if rows else []
+    rows = constraint_rows(judged)
+    if not rows:
+        return []
+    status, name, *values = (title for title in rows[0] if title not in NOT_PRINTED)
+    cells = [[f"  {shorten(row[name].text, 24)}", *(row[title].text for title in (*values, status))] for row in rows]
+    return align([name, *map(str.lower, values), status], cells)
 
 
 def curve_lines(answer: Answer, curve: "LimitCurve") -> list[str]:

@@ -97,8 +97,9 @@ def draw_curves(axes: Axes, frame: pd.DataFrame, results: DatasetResults) -> Non
     curves, half = list(frame.groupby("algorithm", sort=False)), matplotlib.rcParams["lines.markersize"] / 2
     for place, (name, curve) in enumerate(curves):
         look, points = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * half
-        shift = ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
-        style: dict[str, Any] = {"transform": axes.transData + shift}
+        style: dict[str, Any] = {
+            "transform": axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
+        }
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
         if results.has_few_seeds:
             seeds = results.runs(str(name), results.plan.selections[0], LOSS)[results.counts].to_numpy(dtype=float)

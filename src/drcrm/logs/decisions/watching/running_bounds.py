@@ -17,7 +17,7 @@ from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.looks import Growth, RunningBets, RunningCertificates
-from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_columns import infer_cost_range

@@ -1,32 +1,22 @@
-"""Advice on what would change a verdict, and what to do next; sentences on guardrails and limits."""
+"""Advice on what would change a verdict, and what to do next."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from drcrm.arrays.number_formats import (
-    decimals_for,
     format_count,
     format_number,
-    format_signed,
     percent,
-    typeset_sign,
-    with_confidence,
 )
 from drcrm.evaluation.bounds.sample_size import POWER, bound_quantile, required_size, shrink_difference
 from drcrm.logs.diagnostics.check import Consequence
-from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.leakage import ADVICE
 from drcrm.logs.diagnostics.repeated_rows.row_checks import IDENTIFY
-from drcrm.logs.diagnostics.units import Units
-from drcrm.selection.limits.judged_limits import JudgedLimit
 
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
@@ -56,73 +46,6 @@ GROUP = "Set `group:` to the column of user ids, if users have several rows; oth
 MORE_ROWS = "Log more rows"  # the start of advice
 TRY_POLICY = "Try another policy. This one does not look better, so more rows would not help."
 TOO_SMALL = "Try another policy. No number of rows that can be logged would show a difference this small."
-
-
-def advise_guardrail(rail: JudgedGuardrail) -> tuple[str, bool]:
-    """Return what would change the result of a guardrail, and whether more rows may help."""
-    name = rail.guardrail.name
-    if np.isnan(rail.margin):
-        return f"Write the margin of {name} in units of {rail.guardrail.column}, not in per cent.", False
-    if rail.margin < rail.difference <= 0:
-        return f"Try another policy, or require less of {name}: the estimate is better, but not by its margin.", False
-    if not rail.difference <= rail.margin:
-        return f"Try another policy, or allow a wider margin for {name}: the estimate is beyond it.", False
-    if rail.refusal:
-        return f"{MORE_ROWS}: these rows cannot decide {name}.", True
-    return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not.", True
-
-
-def advise_limit(part: JudgedLimit) -> tuple[str, bool]:
-    """Return what would change the result of a limit, and whether more rows may help."""
-    if part.refusal or part.mean > part.limit.at_most:
-        return f"Learn with the limit on the {part.limit.name} in the mapping, or allow more.", False
-    return f"{MORE_ROWS}: the {part.limit.name} is within its limit, but its bound is not.", True
-
-
-def describe_guardrails(guardrails: Sequence[JudgedGuardrail], confidence: float) -> str:
-    """Return sentences on the guardrails that do not hold, or that all hold; empty without guardrails."""
-    sentences = [describe_guardrail(rail, confidence) for rail in guardrails if rail.status != "holds"]
-    if sentences:
-        return f" But {' '.join(sentences)}"
-    names = ", ".join(rail.guardrail.name for rail in guardrails)
-    return f" Guardrails that hold: {names}." if names else ""
-
-
-def describe_limits(limits: Sequence[JudgedLimit], confidence: float) -> str:
-    """Return a sentence on each limit with its estimate and its bound; empty without limits."""
-    return "".join(f" {describe_limit(part, confidence)}" for part in limits)
-
-
-def describe_limit(part: JudgedLimit, confidence: float) -> str:
-    """Return a sentence on whether a limit holds, with its number and its bound."""
-    limit, show = part.limit, part.limit.format
-    subject = f"the {limit.name}, which must be at most {show(limit.at_most)},"
-    if part.refusal:
-        return f"But {subject} cannot be decided: {part.refusal}."
-    side, end = ("above", part.lower_bound) if part.status == "violated" else ("at most", part.bound)
-    result = f"is {show(float(part.mean))}, and {side} {show(end)} {with_confidence(confidence)}"
-    if part.status == "holds":
-        return f"{capitalize(subject)} {result}."
-    return f"But {subject} is {'exceeded' if part.status == 'violated' else 'not shown to hold'}: it {result}."
-
-
-def describe_guardrail(rail: JudgedGuardrail, confidence: float) -> str:
-    """Return a sentence about a guardrail that is violated, not shown to hold, or undecided."""
-    guardrail, units = rail.guardrail, Units(rail.guardrail.is_reward)
-    name = f"the guardrail {guardrail.name}"
-    if rail.refusal:
-        return f"{name} cannot be decided: {rail.refusal}."
-    decimals = decimals_for([rail.difference.standard_error], [rail.difference])
-    show = partial(format_number, decimals=decimals, sign=True)
-    value, margin = show(units.sign * rail.difference), format_signed(units.sign * rail.margin)
-    limit = (
-        f"{typeset_sign(guardrail.describe_margin())}, {margin}" if guardrail.is_relative else f"{units.side} {margin}"
-    )
-    result, side, bound = "is not shown to hold", units.side, units.sign * rail.bound
-    if rail.status == "violated":
-        result, side, bound = "is violated", units.other_side, units.sign * rail.lower_bound
-    certain = f", and by {side} {show(bound)} {with_confidence(confidence)}" if np.isfinite(bound) else ""
-    return f"{name} {result}: {guardrail.column} changes by {value} per row{certain}, but must change by {limit}."
 
 
 def advise_rows(comparison: Comparison, rows: int, sign: int = 1) -> tuple[str, bool]:

@@ -87,16 +87,15 @@ def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, d
 
 
 def leave_out_training(
-    recognised: RecognisedRows | None, baseline: RecognisedRows, groups: np.ndarray | None
+    recognised: RecognisedRows | None, trained: np.ndarray, groups: np.ndarray | None
 ) -> RecognisedRows | None:
-    """Return the recognised rows of a policy, without held-out and new rows that trained the baseline.
+    """Return the recognised rows of a policy, without held-out and new rows that ``trained`` the baseline.
 
     These rows, and those of the same groups, count as training rows: a policy looks better than it is on its own
     training rows. Raise InputError if no other rows are left.
     """
-    if not baseline.training.any():
+    if not trained.any():
         return recognised
-    trained = baseline.training
     trained = trained if groups is None else np.isin(groups, groups[trained])
     recognised = recognised or RecognisedRows(trained, np.zeros_like(trained))
     training = recognised.training | trained

@@ -23,7 +23,7 @@ from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
 from drcrm.evaluation.row_blocks import RowBlocks
-from drcrm.evaluation.terms.shifted_terms import check_shift
+from drcrm.evaluation.terms.shifted_terms import check_radius
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
@@ -236,7 +236,7 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     is_followed = model is not evaluation.cost_model
     followed = replace(evaluation, cost_model=model_for_log(model, log), shared={}) if is_followed else evaluation
     radius = settings.reference.radius
-    radius = None if radius is None else check_shift(radius, settings.estimate)
+    radius = None if radius is None else check_radius(radius, settings.estimate)
     second = log.column(SECOND)
     parts = [followed] if second is None else [followed, followed.with_propensities(second)]
     results = [

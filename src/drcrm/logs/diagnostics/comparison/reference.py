@@ -19,13 +19,15 @@ class Reference:
     ----------
     name : str
         Its name in sentences.
-    policy : any policy that :func:`drcrm.off_policy_value` accepts, "logging" or None
-        The baseline. π0 has the logged costs. None compares with a cost of 0.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts, StoredPolicy, "logging" or None
+        The baseline, which is stored until a log is opened. π0 has the logged costs. None compares with a cost of 0.
     factor : float
         The factor f of its cost: certificates bound the cost of a policy minus f times this cost.
     radius : float, optional
         Radius κ, if both policies have their worst case around the environment: see
         :class:`drcrm.risks.EnvironmentBall`.
+    largest_probability : float
+        Upper bound on the probability of an action under the baseline.
     is_judged : bool
         Whether the judged policy has the logged propensities, so that it is compared with itself.
     """
@@ -34,6 +36,7 @@ class Reference:
     policy: Any = LOGGING
     factor: float = 1.0
     radius: float | None = None
+    largest_probability: float = 1.0
     is_judged: bool = False
 
     @property

@@ -16,10 +16,9 @@ from drcrm.logs.diagnostics.units import Units
 
 if TYPE_CHECKING:
     from drcrm.evaluation.sensitivity import Sensitivity
-    from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+    from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint
     from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
     from drcrm.logs.diagnostics.diagnosis import Diagnosis
-    from drcrm.selection.limits.judged_limits import JudgedLimit
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 BETTER, NOT_SHOWN, WORSE, CANNOT_SAY, WRONG = VERDICTS
@@ -46,10 +45,8 @@ class Bounds:
         Whether the bounds need overlap; False if they charge actions that the log lacks.
     has_every_action : bool
         Whether the logging policy is known to take every action in every context.
-    guardrails : sequence of JudgedGuardrail
-        What the bounds on other outcomes show.
-    limits : sequence of JudgedLimit
-        What the bounds on shares and mean prices of actions show.
+    constraints : sequence of JudgedConstraint
+        What the bounds on other outcomes, and on shares and mean prices of actions, show.
     """
 
     lower: float = -np.inf
@@ -58,8 +55,7 @@ class Bounds:
     refusal: str | None = None
     needs_overlap: bool = True
     has_every_action: bool = False
-    guardrails: Sequence[JudgedGuardrail] = ()
-    limits: Sequence[JudgedLimit] = ()
+    constraints: Sequence[JudgedConstraint] = ()
 
     @classmethod
     def of(cls, comparison: Comparison) -> Bounds:
@@ -84,10 +80,8 @@ class Verdict:
         Why there are no bounds.
     direction : str
         What the bounds show about the policy: "better", "worse" or "not shown".
-    guardrails : sequence of JudgedGuardrail
-        What the log shows of each guardrail.
-    limits : sequence of JudgedLimit
-        What the log shows of each limit.
+    constraints : sequence of JudgedConstraint
+        What the log shows of each guardrail and each limit.
     is_own_log : bool
         Whether the policy logged the rows, so that it is compared with itself.
     """
@@ -96,8 +90,7 @@ class Verdict:
     failed: tuple[Check, ...] = ()
     refusal: str | None = None
     direction: str = NOT_SHOWN
-    guardrails: Sequence[JudgedGuardrail] = ()
-    limits: Sequence[JudgedLimit] = ()
+    constraints: Sequence[JudgedConstraint] = ()
     is_own_log: bool = False
 
     @property
@@ -106,21 +99,14 @@ class Verdict:
         return self.name == BETTER
 
     @property
-    def unmet(self) -> tuple[JudgedGuardrail, ...]:
-        """The guardrails that are not shown to hold, if only they prevent *better*."""
-        return tuple(rail for rail in self.guardrails if rail.status != "holds") if self.direction == BETTER else ()
-
-    @property
-    def unmet_limits(self) -> tuple[JudgedLimit, ...]:
-        """The limits that are not shown to hold, if they, or guardrails, prevent *better*."""
-        return tuple(part for part in self.limits if part.status != "holds") if self.direction == BETTER else ()
+    def unmet(self) -> tuple[JudgedConstraint, ...]:
+        """The guardrails and limits that are not shown to hold, if only they prevent *better*."""
+        return tuple(part for part in self.constraints if part.status != "holds") if self.direction == BETTER else ()
 
     @property
     def violated(self) -> list[str]:
         """The violated guardrails and limits as messages name them, if the verdict is *not shown*."""
-        statuses = [(f"guardrail {rail.guardrail.name}", rail.status) for rail in self.guardrails]
-        statuses += [(part.limit.key, part.status) for part in self.limits]
-        return [name for name, status in statuses if self.name == NOT_SHOWN and status == "violated"]
+        return [part.subject for part in self.constraints if self.name == NOT_SHOWN and part.status == "violated"]
 
     @property
     def has_bounds(self) -> bool:
@@ -220,7 +206,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     every action, and only checks in ``IMPRECISE`` fail, more rows would make them pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_judged
-    make = partial(Verdict, guardrails=bounds.guardrails, limits=bounds.limits, is_own_log=is_own_log)
+    make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)
     failed = _decisive(checks)
     if not bounds.needs_overlap and all(check.consequence in CHARGED for check in failed):
         failed = ()
@@ -231,7 +217,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
         return make(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal)
     direction = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
     verdict = make(direction, direction=direction)
-    return replace(verdict, name=NOT_SHOWN) if verdict.unmet or verdict.unmet_limits or is_own_log else verdict
+    return replace(verdict, name=NOT_SHOWN) if verdict.unmet or is_own_log else verdict
 
 
 def _decisive(checks: Sequence[Check]) -> tuple[Check, ...]:

@@ -28,13 +28,10 @@ from drcrm.logs.diagnostics.comparison.advice import (
     REPAIRS,
     TRY_OTHERS,
     advise_baseline,
-    advise_guardrail,
-    advise_limit,
     advise_logging,
     advise_rows,
-    describe_guardrails,
-    describe_limits,
 )
+from drcrm.logs.diagnostics.comparison.constraints.judged import describe_constraints
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
@@ -110,9 +107,8 @@ def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool
     claim = _claim(evidence, verdict.direction == BETTER) + untested(evidence.diagnosis)
     if verdict.direction == WORSE:
         return claim, [], False
-    advice = [*map(advise_guardrail, verdict.unmet), *map(advise_limit, verdict.unmet_limits)]
-    sentence = claim + describe_guardrails(verdict.guardrails, evidence.confidence)
-    sentence += describe_limits(verdict.limits, evidence.confidence)
+    advice = [part.advise() for part in verdict.unmet]
+    sentence = claim + describe_constraints(verdict.constraints, evidence.confidence)
     return sentence, [text for text, _ in advice], any(helps for _, helps in advice)
 
 
@@ -184,10 +180,9 @@ def state_certificates(
         f"{change}. The policy's mean {evidence.quantity} is {policy_bound} per row. The change from "
         f"{evidence.reference} is {limit}.{describe_week(evidence)} {holds}"
     )
-    rails = describe_guardrails(verdict.guardrails, evidence.confidence)
-    rails += describe_limits(verdict.limits, evidence.confidence)
+    constraints = describe_constraints(verdict.constraints, evidence.confidence) + untested(evidence.diagnosis)
     of_own_log = OWN_LOG if verdict.is_own_log else ""
-    return replace(statement, verdict="certified", sentence=of_own_log + bounds + rails + untested(evidence.diagnosis))
+    return replace(statement, verdict="certified", sentence=of_own_log + bounds + constraints)
 
 
 def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""Public functions that judge a policy on a log, or check a log."""
+"""Public functions: learn a policy from a log, judge a policy on a log, or check a log."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pandas as pd
 from drcrm.estimates import UNBIASED
 from drcrm.logs.decisions.case import COLUMN, Case, open_case
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
+from drcrm.logs.decisions.learning import LearningOptions, learn_policy
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.decisions.watching.elimination import Elimination, eliminate
 from drcrm.logs.decisions.watching.running_bounds import bound_every_look
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
 from drcrm.logs.report.answer import Answer
@@ -26,6 +28,88 @@ from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
 def stay_silent(text: str) -> None:
     """Ignore a description of the current step."""
+
+
+def learn(
+    log: Source | pd.DataFrame,
+    mapping: Any,
+    *,
+    output: str | Path | None = None,
+    candidate: str | Path | None = None,
+    seed: int = 0,
+    exportable: bool = False,
+    readable: bool = False,
+    curve: bool = False,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    baseline: str | Path | None = None,
+    sensitivity: float | None = None,
+    shift: float | None = None,
+    validation: str | None = None,
+    deploy: str | None = None,
+    tell: Tell = stay_silent,
+) -> Answer:
+    """Learn a policy from a log, and decide on held-out rows whether it is better than the logging policy.
+
+    Candidates differ in algorithm and hyper-parameter, and compete on the held-out rows. The verdict is on the best
+    one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
+
+    With blocks, a policy is learned from the rows before each of three blocks, and tested on the block. The verdict is
+    on this way of learning, and the policy that is learned from all rows is written. Or, with ``deploy="mixture"``, the
+    policy that draws one of the blocks' policies for each decision: the verdict is on this policy.
+
+    Parameters
+    ----------
+    log : Path, str, list of Path, or DataFrame
+        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
+    mapping : dict, str, Path or LogMapping
+        Describes the columns of the log, as a dict or as a YAML or JSON file.
+    output : str or Path, optional
+        File for the policy to run: the best candidate if it is better, otherwise the baseline, or an estimate of the
+        logging policy. It is also the answer's ``policy``.
+    candidate : str or Path, optional
+        File for the best candidate if it is not better. Only the file of another policy is replaced.
+    seed : int
+        Seed of the split into training and held-out rows.
+    exportable : bool
+        Whether to fit only linear policies and policy trees, which ``drcrm export`` can write.
+    readable : bool
+        Whether only policy trees and single actions compete, so that people can read the policy.
+    curve : bool
+        Whether to also learn trees within other values of each limit and guardrail, and to estimate what they gain:
+        see :mod:`drcrm.logs.decisions.limit_curves`.
+    cluster : str, optional
+        Address of a Dask scheduler, "tcp://HOST:PORT".
+    confidence : float
+        1 − δ, the level of bounds and intervals.
+    baseline : str or Path, optional
+        The file of the policy to compare with; by default the logging policy.
+    sensitivity : float, optional
+        A factor of at least 1: also bound the difference if the odds of propensities are off by this factor.
+    shift : float, optional
+        Radius κ: compare the worst cases over environments within this KL divergence.
+    validation : "holdout" or "blocks", optional
+        Whether held-out rows or blocks test; by default as in the mapping.
+    deploy : "refit" or "mixture", optional
+        With blocks, the policy to write; by default as in the mapping.
+    tell : callable
+        Receives a description of each step.
+
+    Returns
+    -------
+    Answer
+        Its verdict, numbers, report and policies.
+
+    Raises
+    ------
+    InputError
+        If a file or the mapping is invalid, or all rows have the same action.
+    """
+    paths = (None if path is None else Path(path) for path in (output, candidate))
+    options = LearningOptions(*paths, seed, exportable, readable, curve, cluster)
+    question = Question(confidence, baseline, sensitivity, shift)
+    mapping = question.mapping(mapping).with_validation(validation, deploy)
+    return learn_policy(log, mapping, question, options, tell)
 
 
 def certify(
@@ -153,14 +237,14 @@ def _answer(
         if len(cases) > 1:
             case, elimination = _compare(policies, cases, question)
         mapping, judged = case.opened.mapping, case.policy
-        estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
+        estimate = question.choose_estimate(judged.cost_model is not None, judged.label, case.opened.reference.radius)
         settings = question.settings(mapping, estimate, case.numbers)
-        watching = question.watching(settings, mapping, case.largest_weight)
+        watching = question.watching(settings, mapping, case.opened.reference)
         judgement = judge(case.opened, [judged], judged, settings, watching if question.anytime else None)
         statement, evidence = judgement.statement, judgement.evidence
         parts: dict[str, Any] = {"judged_by": case.rows, "recognised": case.counts, "shown": judgement.verdict.name}
         if command == "certify":
-            has_one_look = judgement.verdict.has_bounds and not question.anytime and mapping.shift is None
+            has_one_look = judgement.verdict.has_bounds and not question.anytime and evidence.radius is None
             running = bound_every_look(case.opened, judged.policy, watching) if has_one_look else None
             parts["every_look"] = running
             statement = state_certificates(judgement.verdict, evidence, statement, running)
@@ -176,7 +260,7 @@ def _compare(policies: Sequence[str | Path], cases: Sequence[Case], question: Qu
     """Return the policy with the best bound, whose level counts all policies, and which ones can still be best."""
     total = sum(case.numbers.main.at(question.confidence) for case in cases)
     numbers, mapping = EffectiveNumbers(EffectiveNumber(total, {})), cases[0].opened.mapping
-    watching = question.watching(question.settings(mapping, UNBIASED, numbers), mapping, None)
+    watching = question.watching(question.settings(mapping, UNBIASED, numbers), mapping, Reference())
     names = [
         str(policy).removeprefix(COLUMN) if str(policy).startswith(COLUMN) else Path(policy).name for policy in policies
     ]

@@ -25,61 +25,12 @@ from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviati
 from drcrm.evaluation.bounds.skewness import corrected_bound
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
 from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedLimit
 from drcrm.mapping.entries import ActionLimit
 from drcrm.policies.tabular import policy_for_log
 from drcrm.selection.limits.training_limits import action_prices
-from drcrm.selection.multiplicity import EffectiveNumber, effective_number
 
 ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class JudgedLimit:
-    """A limit, and what the rows show of it.
-
-    Attributes
-    ----------
-    limit : ActionLimit
-    mean : Interval
-        Estimate of the share of the action, or of the mean price.
-    prices : dict
-        Price of each action by its name.
-    bound, lower_bound : float
-        Upper bound at level δ/k, and lower bound at level δ/(2k).
-    effective_choices : int
-        Effective number k of candidates.
-    refusal : str
-        Why there are no bounds, or an empty string.
-    """
-
-    limit: ActionLimit
-    mean: Interval
-    prices: dict[str, float]
-    bound: float = np.inf
-    lower_bound: float = -np.inf
-    effective_choices: int = 1
-    refusal: str = ""
-
-    @property
-    def status(self) -> str:
-        """Return "holds", "violated" or "not shown"."""
-        if self.bound <= self.limit.at_most + ROUNDING:
-            return "holds"
-        return "violated" if self.lower_bound > self.limit.at_most + ROUNDING else "not shown"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the limit and its result as JSON values."""
-        return {
-            "name": self.limit.name,
-            "action": self.limit.action,
-            "prices": self.prices,
-            "at_most": self.limit.at_most,
-            "status": self.status,
-            **self.mean.as_dict(),
-            **{name: end if np.isfinite(end := getattr(self, name)) else None for name in ("bound", "lower_bound")},
-            "refused": self.refusal or None,
-            "effective_choices": self.effective_choices,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +66,10 @@ class LimitedLog:
         mean = known.marginals_on(self.log.X, self.log.actions, purpose="a limit on actions")
         return [(mean @ prices)[self.log.context] for prices in self.prices]
 
-    def effective_numbers(self, policies: Sequence[Any], confidence: float) -> dict[str, EffectiveNumber]:
-        """Return the effective number of candidates for each limit, by its key."""
-        by_limit = zip(*map(self.terms, policies), strict=True)
-        numbers = {}
-        for limit, terms in zip(self.limits, by_limit, strict=True):
-            *columns, count = unit_values(self.log, *terms)
-            numbers[limit.key] = effective_number(np.column_stack(columns), count, confidence)
-        return numbers
+    def unit_terms(self, policy: Any) -> dict[str, Any]:
+        """Return the terms of limits by independent units, and their counts."""
+        terms = zip(self.limits, self.terms(policy), strict=True)
+        return {limit.key: unit_values(self.log, z) for limit, z in terms}
 
     def judge(self, policy: Any, settings: Any, watched: str = "") -> list[JudgedLimit]:
         """Return the result of each limit for a policy.
@@ -139,7 +86,7 @@ class LimitedLog:
         except InputError as error:
             unknown = Interval.of(np.full(len(self.log.Y), np.nan), self.log, settings.confidence)
             return [
-                JudgedLimit(limit, unknown, self._names(prices), refusal=str(error))
+                JudgedLimit(limit, unknown, limit.at_most, refusal=str(error), prices=self._names(prices))
                 for limit, prices in zip(self.limits, self.prices, strict=True)
             ]
         return [self._judge(place, z, settings, watched) for place, z in enumerate(terms)]
@@ -163,17 +110,11 @@ class LimitedLog:
         if settings.blocks is not None and settings.blocks.weights is not None:
             means = [block.mean for block in _summarize(z, self.log, range_[1], 0.5, settings.blocks)]
             mean = mean.shifted(float(settings.blocks.weights @ means - mean))
-        return JudgedLimit(limit, mean, self._names(prices), ends[0], -ends[1], choices, refusal)
+        names = self._names(prices)
+        return JudgedLimit(limit, mean, limit.at_most, ends[0], -ends[1], refusal, choices, names)
 
     def _names(self, prices: np.ndarray) -> dict[str, float]:
         return dict(zip(map(str, self.log.encoding.names), prices.tolist(), strict=True))
-
-
-def rate(judged: Sequence[JudgedLimit]) -> int:
-    """Return 0 if an estimate is beyond its limit, 2 if all limits hold, otherwise 1."""
-    if any(part.mean > part.limit.at_most for part in judged):
-        return 0
-    return 2 if all(part.status == "holds" for part in judged) else 1
 
 
 def _bound(z: np.ndarray, log: BanditLog, level: float, high: float) -> float:

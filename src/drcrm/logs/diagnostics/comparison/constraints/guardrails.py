@@ -24,68 +24,16 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import Interval, unit_values
+from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logging_policy import SupportedModel
-from drcrm.logs.diagnostics.check import to_json
+from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.mapping.entries import Guardrail
 from drcrm.policies.tabular import policy_for_log
-from drcrm.selection.multiplicity import EffectiveNumber, effective_number
-
-
-@dataclass(frozen=True)
-class JudgedGuardrail:
-    """A guardrail, and what the rows show of it. Differences are in costs, policy minus logging policy or baseline.
-
-    Attributes
-    ----------
-    guardrail : Guardrail
-    difference : Interval
-    margin : float
-        Largest allowed difference; NaN if it is relative to a mean that is not positive.
-    bound, lower_bound : float
-        Upper bound on the difference at level δ/k, and lower bound at level δ/(2k); infinite without a certificate.
-    refusal : str
-        Why the guardrail cannot be decided, or an empty string.
-    effective_choices : int
-        Effective number k of candidates for this outcome.
-    """
-
-    guardrail: Guardrail
-    difference: Interval
-    margin: float
-    bound: float = np.inf
-    lower_bound: float = -np.inf
-    refusal: str = ""
-    effective_choices: int = 1
-
-    @property
-    def status(self) -> str:
-        """Return "holds", "violated" or "not shown"."""
-        if self.bound < self.margin:
-            return "holds"
-        return "violated" if self.lower_bound > self.margin else "not shown"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the guardrail and its result as JSON values."""
-        rail = self.guardrail
-        ends = {"bound": to_json(self.bound), "lower_bound": to_json(self.lower_bound)}
-        return {
-            "name": rail.name,
-            "outcome": rail.column,
-            "reward": rail.is_reward,
-            "status": self.status,
-            "margin": to_json(self.margin),
-            "condition": rail.describe_margin(),
-            "estimate": self.difference.estimate,
-            "difference": self.difference.as_dict() | ends,
-            "refused": self.refusal or None,
-            "effective_choices": self.effective_choices,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,39 +84,17 @@ class GuardedOutcomes:
         guardrail = replace(self.guardrails[number], margin=margin)
         return replace(self, guardrails=[guardrail], evaluations=[self.evaluations[number]])
 
-    def terms(self, number: int, policies: Sequence[Any]) -> np.ndarray:
-        """Return the terms of policies, whose means the bounds of a guardrail are on, by independent units (n, k)."""
-        evaluation = self.evaluations[number]
-        reference = self.guardrails[number].baseline_factor * evaluation.reference.z
-        z = [evaluation.of_policy(policy).terms.z - reference for policy in policies]
-        return np.column_stack(unit_values(evaluation.log, *z)[:-1])
-
-    def rate(self, policy: Any, settings: ComparisonSettings) -> int:
-        """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
-        rails = self.judge(policy, settings)
-        if not all(rail.difference <= rail.margin for rail in rails):
-            return 0
-        return 2 if all(rail.status == "holds" for rail in rails) else 1
+    def unit_terms(self, policy: Any) -> dict[str, Any]:
+        """Return the terms whose means the bounds of guardrails are on, by independent units, and their counts."""
+        return {
+            rail.key: unit_values(part.log, part.of_policy(policy).terms.z - rail.baseline_factor * part.reference.z)
+            for rail, part in self
+        }
 
     def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
         settings = replace(settings, estimate=self.estimate)
         return [_judge(guardrail, evaluation, policy, settings) for guardrail, evaluation in self]
-
-
-def effective_numbers(
-    outcomes: Sequence[GuardedOutcomes], policies: Sequence[Sequence[Any]], confidence: float
-) -> dict[str, EffectiveNumber]:
-    """Return the effective number of candidates for each guardrail, by its name.
-
-    ``outcomes`` has the outcomes with the cost models of each algorithm, and ``policies`` the algorithm's candidates.
-    """
-    numbers = {}
-    for number, (guardrail, evaluation) in enumerate(outcomes[0]):
-        parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
-        [count] = unit_values(evaluation.log)
-        numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
-    return numbers
 
 
 def require_ranges(log: BanditLog) -> None:
