@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from block_logs import block_log
 from scipy import stats
+from sklearn.linear_model import LinearRegression
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.data.folds import draw_folds, number_blocks
 from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.selection.block_learning import Learner, _Key, learn_in_blocks
 from drcrm.selection.grid_search import learn_with_features
+from drcrm.selection.learned_scores import ScoredLog
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 
@@ -23,6 +26,10 @@ ALGORITHM = Algorithm(
 AROUND = SafeCandidates(ridges=(1e-2,), steps=(0.5,), sharpened=(2.0,), greedy=5.0)
 GRID = Algorithm("KLDRO", "radius", (0.001, 0.1), OPTIONS, FitSettings(ROUGH, around=AROUND))
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size|mean weight)")
+
+
+class Regressor(LinearRegression):
+    """A regressor whose fits a test records."""
 
 
 def fit(train, heldout, algorithm):
@@ -66,7 +73,7 @@ def test_changes_are_doubly_robust_differences_on_the_blocks(kind):
     for number, tested in enumerate(learned.blocks, 1):
         rows = log.recount(log.count * (block == number))
         before = log.recount(log.count * (block < number))
-        model = learner.learn(before, ALGORITHM, 0).learned.cost_model
+        model = fit(before, None, learner.algorithms[0]).cost_model
         value = off_policy_value(tested.policy, rows, "dr", cost_model=model, baseline="logging")
         assert tested.rows == rows.size
         assert tested.low < tested.change < tested.high
@@ -110,7 +117,7 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
     log = log_of(200, gain=0.3)
     fold = draw_folds(log.unit_numbers, 3)
     algorithms = [ALGORITHM, GRID]
-    chosen, place = Learner(algorithms, fit).choose(log, fold)
+    chosen = Learner(algorithms, fit).learn(log, fold)
     bounds = {}
     for number, algorithm in enumerate(algorithms):
         folds = [fit(log.take(fold != k), log.take(fold == k), algorithm) for k in range(3)]
@@ -118,8 +125,30 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
             z = np.concatenate([learned.differences.clipped[:, index] for learned in folds])
             bounds[number, _Key.of(candidate, index < len(algorithm.values))] = z.mean() + stats.sem(z)
     number, key = min(bounds, key=bounds.get)
-    assert chosen == key.restrict(algorithms[number])
-    assert place == (0 if key.is_in_grid else 1)
+    assert chosen.algorithm == key.restrict(algorithms[number])
+    assert chosen.learned.selected == (0 if key.is_in_grid else 1)
+
+
+@pytest.mark.parametrize("logging_policy", [None, SoftmaxPolicy(np.zeros((2, 3)))])
+def test_learned_scores_are_fitted_once_for_the_choice_and_the_chosen_fit(logging_policy, monkeypatch):
+    """The choice is that of cross-fitting over the shared scores, and the chosen candidate is the one that was best."""
+    log = log_of(300)
+    fold, sizes = draw_folds(log.unit_numbers, 3), []
+    monkeypatch.setattr(Regressor, "fit", lambda self, X, y: sizes.append(len(X)) or LinearRegression.fit(self, X, y))
+    algorithm = GRID.with_settings(features=[Regressor()])
+    chosen = Learner([algorithm], fit, logging_policy).learn(log, fold)
+    assert sum(sizes) == 3 * 300  # without each of three folds, and all rows
+    scored = ScoredLog.of(log, algorithm, logging_policy, fold)
+    parts = [scored.take(fold != k).learn(algorithm, scored.take(fold == k).listed) for k in range(3)]
+    bounds = {}
+    for index, candidate in enumerate(parts[0].candidates[:-1]):
+        z = np.concatenate([learned.differences.clipped[:, index] for learned in parts])
+        bounds[_Key.of(candidate, index < len(algorithm.values))] = z.mean() + stats.sem(z)
+    best = min(bounds, key=bounds.get)
+    candidate = chosen.learned.candidates[chosen.learned.selected]
+    assert _Key.of(candidate, best.is_in_grid) == best == chosen.key
+    [again] = [fit for fit in scored.learn(algorithm).candidates if _Key.of(fit, best.is_in_grid) == best]
+    assert candidate.policy.coef == pytest.approx(again.policy.coef, abs=1e-3 * np.abs(again.policy.coef).max())
 
 
 def test_groups_are_in_one_block_and_are_the_units_of_the_test():

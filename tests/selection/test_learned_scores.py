@@ -51,7 +51,7 @@ def test_candidates_are_charged_for_actions_that_the_heldout_rows_lack():
     cells = MissingCells(np.array([0]), np.array([[0.5, -np.inf, -np.inf]]), np.full((1, 3), np.inf))
     train, heldout = (mark_missing(part, cells) for part in (log.take(slice(0, 250)), log.take(slice(250, None))))
     charged, plain = (
-        learn_over_scores(train, ALGORITHM, part, logging, [KNeighborsRegressor(9)])
+        learn_over_scores(train, ALGORITHM.with_settings(features=[KNeighborsRegressor(9)]), part, logging)
         for part in (heldout, heldout.replace(rows=None))
     )
     assert heldout.column("lacked").any()
@@ -302,7 +302,7 @@ def test_the_first_score_shows_which_of_many_actions_lack_support():
     logging = SoftmaxPolicy(np.vstack([np.zeros((2, n_actions)), 20.0 * (np.arange(n_actions) < 5)]))
     action = logging.sample(X, rng)
     log = BanditLog(X, action, np.exp(logging.log_prob(X, action)), -rng.random(300), n_actions=n_actions)
-    model = learn_over_scores(log, ALGORITHM, None, logging, [{"nystroem": 20}]).cost_model
+    model = learn_over_scores(log, ALGORITHM.with_settings(features=[{"nystroem": 20}]), None, logging).cost_model
     probability = model.logging.policy.marginals(X)
     assert probability[:, 5:].max() < SUPPORT / n_actions < probability[:, :5].min()
 

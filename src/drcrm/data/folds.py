@@ -37,14 +37,15 @@ def row_folds(log: BanditLog, folds: int) -> np.ndarray:
     return draw_folds(log.unit_numbers, folds)
 
 
-def context_folds(log: BanditLog, folds: int) -> np.ndarray:
+def context_folds(log: BanditLog, folds: int | np.ndarray) -> np.ndarray:
     """Return a random fold for each context, (m,), numbered from 0 without gaps.
 
     Folds keep the units of the log together. If rows of several units share a context, the first row decides on its
-    fold: :func:`separate_units` gives them contexts of their own.
+    fold: :func:`separate_units` gives them contexts of their own. ``folds`` is their number, or the fold of each row.
     """
+    of_rows = row_folds(log, folds) if isinstance(folds, int) else folds
     fold = np.zeros(log.n_contexts, dtype=int)
-    fold[log.context[::-1]] = row_folds(log, folds)[::-1]
+    fold[log.context[::-1]] = of_rows[::-1]
     return np.unique(fold, return_inverse=True)[1]
 
 

@@ -160,7 +160,7 @@ class DoublyRobustDRO(KLDRO):
         if block is None:
             return super()._learn(log, algorithm, None, known)
         learner = Learner(
-            [algorithm], lambda train, tested, variant: learn_with_features(train, variant, tested, *known)
+            [algorithm], lambda train, tested, variant: learn_with_features(train, variant, tested, *known), known[0]
         )
         self._learned_blocks = blocks = learn_in_blocks(log, block, learner)
         learned = blocks.final.learned

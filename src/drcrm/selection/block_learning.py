@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class _Key(NamedTuple):
     @classmethod
     def of(cls, candidate: Candidate, is_in_grid: bool) -> _Key:
         value = None if np.isnan(candidate.value) else float(candidate.value)
-        return cls(is_in_grid, value, candidate.ridge, candidate.step, candidate.sharpness)
+        ridge = 0.0 if is_in_grid else candidate.ridge  # that of a grid value may depend on the number of rows
+        return cls(is_in_grid, value, ridge, candidate.step, candidate.sharpness)
 
     def restrict(self, algorithm: Algorithm) -> Algorithm:
         """Return the algorithm with this candidate as its first one, or as the second one if it is not in the grid."""
@@ -72,10 +73,18 @@ class LearnedPolicy:
         With only the values that the candidate needs.
     learned : Learned
         The fit to these rows; ``selected`` is the candidate's index.
+    key : _Key
     """
 
     algorithm: Algorithm
     learned: Learned
+    key: _Key
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, learned: Learned, key: _Key) -> Self:
+        """Return the candidate with a key in the result of an algorithm."""
+        keys = [_Key.of(candidate, index < len(algorithm.values)) for index, candidate in enumerate(learned.candidates)]
+        return cls(algorithm, replace(learned, selected=keys.index(key)), key)
 
     @property
     def policy(self) -> LinearPolicy:
@@ -87,46 +96,67 @@ class LearnedPolicy:
 class Learner:
     """A way of learning: it chooses among the candidates of algorithms by cross-fitting, and fits the chosen one.
 
+    Learned scores are fitted once to the rows before a block, and without each of the folds. The fits of the choice and
+    the fit of the chosen candidate share them. In a held-out fold, the scores are those of the models without the fold.
+
     Attributes
     ----------
     algorithms : sequence of Algorithm
     fit : callable
         Function of training rows, held-out rows or None, and an algorithm, such as
         :func:`drcrm.selection.grid_search.learn_with_features`.
+    logging_policy : LinearPolicy, optional
+        π0 of learned scores; by default it is cloned from the log.
     begins : dict
         Θ of the last fits by algorithm and fold, at which the fits to more rows begin.
     """
 
     algorithms: Sequence[Algorithm]
     fit: FitAlgorithm
+    logging_policy: LinearPolicy | None = None
     begins: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
 
-    def choose(self, log: BanditLog, fold: np.ndarray) -> tuple[Algorithm, int]:
-        """Return the algorithm of the candidate that is best in the folds, (n,), of a log's rows.
-
-        The algorithm has only the values that the candidate needs. The number is the place among its candidates.
-        """
+    def learn(self, log: BanditLog, fold: np.ndarray) -> LearnedPolicy:
+        """Return the candidate that is best in the folds, (n,), of a log's rows, fitted to all of these rows."""
+        scored: Any = [self._score(log, fold, algorithm) for algorithm in self.algorithms]
         means = {
             (number, key): mean
             for number in range(len(self.algorithms))
-            for key, mean in self._cross_fit(number, log, fold).items()
+            for key, mean in self._cross_fit(number, log, fold, scored[number]).items()
         }
         number, key = min(means, key=lambda name: means[name])
-        return key.restrict(self.algorithms[number]), 0 if key.is_in_grid else 1
+        algorithm = key.restrict(self.algorithms[number])
+        learned = scored[number].learn(algorithm) if scored[number] else self.fit(log, None, algorithm)
+        return LearnedPolicy.of(algorithm, learned, key)
 
-    def learn(self, log: BanditLog, algorithm: Algorithm, place: int) -> LearnedPolicy:
+    def refit(self, log: BanditLog, chosen: LearnedPolicy) -> LearnedPolicy:
         """Return a chosen candidate, fitted to all rows of a log."""
-        return LearnedPolicy(algorithm, replace(self.fit(log, None, algorithm), selected=place))
+        return LearnedPolicy.of(chosen.algorithm, self.fit(log, None, chosen.algorithm), chosen.key)
 
-    def _cross_fit(self, number: int, log: BanditLog, fold: np.ndarray) -> dict[_Key, float]:
+    def _score(self, log: BanditLog, fold: np.ndarray, algorithm: Algorithm) -> Any:
+        """Return the log with the scores of an algorithm over learned scores, otherwise None.
+
+        With limits or guardrails, models learn from costs that depend on the training rows, so each fit has its own.
+        """
+        mapping = log.description and log.description.mapping
+        if not algorithm.uses_scores or (mapping and (mapping.limits or mapping.guardrails)):
+            return None
+        from drcrm.selection.learned_scores import ScoredLog  # imports scikit-learn, which takes half a second
+
+        return ScoredLog.of(log, algorithm, self.logging_policy, fold)
+
+    def _cross_fit(self, number: int, log: BanditLog, fold: np.ndarray, scored: Any) -> dict[_Key, float]:
         """Return the mean difference of each candidate from π0 plus one standard error, over all folds."""
         algorithm, parts = self.algorithms[number], []
         lbfgs = algorithm.settings.lbfgs
         rough = algorithm.with_settings(lbfgs=replace(lbfgs, tol=max(lbfgs.tol, TOLERANCE)))
         for place in np.unique(fold).tolist():
             warm = rough.with_settings(begins=self.begins.get((number, place), ()))
-            train, heldout = (log.recount(log.count * rows) for rows in (fold != place, fold == place))
-            learned = self.fit(train, heldout, warm)
+            if scored:
+                learned = scored.take(fold != place).learn(warm, scored.take(fold == place).listed)
+            else:
+                train, heldout = (log.recount(log.count * rows) for rows in (fold != place, fold == place))
+                learned = self.fit(train, heldout, warm)
             if algorithm.is_linear:
                 fits = [candidate.policy for candidate in learned.candidates if candidate.is_fit]
                 has_intercept = algorithm.settings.fit_intercept
@@ -219,10 +249,8 @@ def learn_before_blocks(
         fold[block == number] = draw_folds(log.unit_numbers[block == number], FOLDS)
     for number in range(1, block.max() + 1):
         is_before = block < number
-        prefix = log.recount(log.count * is_before)
-        choice = learner.choose(prefix, fold[is_before])
-        policies.append(learner.learn(prefix, *choice))
-    return policies, learner.learn(log, *choice)
+        policies.append(learner.learn(log.recount(log.count * is_before), fold[is_before]))
+    return policies, learner.refit(log, policies[-1])
 
 
 def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confidence: float = 0.95) -> LearnedBlocks:

@@ -23,7 +23,6 @@ from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.policies.feature_map_names import LEARNED_SCORES
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
@@ -123,13 +122,12 @@ def learn_with_features(
     features: Any = algorithm.settings.features
     if features is None:
         return learn(log, algorithm, heldout, logging_policy, cost_model)
-    are_models = isinstance(features, list | tuple)
-    if are_models or (isinstance(features, str) and features == LEARNED_SCORES):
+    if algorithm.uses_scores:
         if cost_model is not None:
             raise InputError("learned scores have their own cost model; leave cost_model out")
         from drcrm.selection.learned_scores import learn_over_scores  # imports scikit-learn, which takes half a second
 
-        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None)
+        return learn_over_scores(log, algorithm, heldout, logging_policy)
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
     mapped = FeatureMap(as_transformer(features), log.X, names)

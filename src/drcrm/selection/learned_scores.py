@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -120,7 +120,10 @@ class LearnedScores:
 
 
 def fit_scores(
-    log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None
+    log: BanditLog,
+    logging_policy: LinearPolicy | None,
+    models: Sequence[Any] | None = None,
+    folds: int | np.ndarray = FOLDS,
 ) -> LearnedScores:
     """Fit the models of the scores to all contexts, and without each of at most three folds.
 
@@ -136,6 +139,8 @@ def fit_scores(
         model ĉ. Classifiers model the actions, and only for one of K actions. Each is fitted twice, with the weights
         "none" and "inverse_propensity" of :func:`drcrm.policies.classifier_policy.row_weights`, and gives two scores.
         The default is boosted trees for both, and the Nyström map.
+    folds : int or int array (n,)
+        Largest number of folds, or the fold of each row.
 
     Raises
     ------
@@ -150,7 +155,7 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    of_context = context_folds(log, FOLDS)
+    of_context = context_folds(log, folds)
     fits, residuals = _fit_models(log, of_context, models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
@@ -249,31 +254,71 @@ def learn_over_scores(
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
-    models: Sequence[Any] | None = None,
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
     The policies and the cost model of the result take X; the start takes X'.
     """
-    scores = fit_scores(log, logging_policy, models)
-    listed = scores.as_lists(log, scores.training)
-    vote, voted_costs = _vote(listed)
-    known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
-    model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
-    is_estimated = logging_policy is None or log.actions.logging_mean is not None
-    logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=is_estimated)
-    supported = SupportedModel(model, logging, scores.features.transformer.limits)
+    scored = ScoredLog.of(log, algorithm, logging_policy)
     if heldout is not None:
-        heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
-    lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
-    ridge = algorithm.settings.ridge or RIDGE / log.size
-    algorithm = algorithm.with_settings(ridge=ridge, around=AROUND, origin=VOTE * vote, lbfgs=lbfgs)
-    learned = learn(listed, algorithm, heldout, None, supported, voted_costs)
-    expanded = CostModel()
-    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
-    logging = replace(logging, policy=scores.expand_policy(SoftmaxPolicy(known)))
-    logging = logging.with_logged_support(log) if logging.is_cloned else logging
-    cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging=logging)
-    candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]
-    start = scores.expand(learned.start)
-    return replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
+        heldout = scored.scores.as_lists(heldout, scored.scores.scores_of(heldout.X))
+    return scored.learn(algorithm, heldout)
+
+
+@dataclass(frozen=True)
+class ScoredLog:
+    """A log, its learned scores, and the log whose contexts list their actions with these scores.
+
+    Attributes
+    ----------
+    log, listed : BanditLog
+        The same rows, over X and over s_j / b_j.
+    scores : LearnedScores
+    is_cloned : bool
+        Whether π0 is only an estimate or an approximation: see :class:`drcrm.logging_policy.LoggingPolicy`.
+    """
+
+    log: BanditLog
+    listed: BanditLog
+    scores: LearnedScores
+    is_cloned: bool
+
+    @classmethod
+    def of(
+        cls,
+        log: BanditLog,
+        algorithm: Algorithm,
+        logging_policy: LinearPolicy | None = None,
+        folds: int | np.ndarray = FOLDS,
+    ) -> Self:
+        """Return a log with the scores of an algorithm. The other parameters are those of :func:`fit_scores`."""
+        features: Any = algorithm.settings.features
+        scores = fit_scores(log, logging_policy, None if isinstance(features, str) else features, folds)
+        is_estimated = logging_policy is None or log.actions.logging_mean is not None
+        return cls(log, scores.as_lists(log, scores.training), scores, is_estimated)
+
+    def take(self, rows: np.ndarray) -> ScoredLog:
+        """Return some of the rows, a mask (n,), with the same scores."""
+        log, listed = (part.recount(part.count * rows) for part in (self.log, self.listed))
+        return replace(self, log=log, listed=listed)
+
+    def learn(self, algorithm: Algorithm, heldout: BanditLog | None = None) -> Learned:
+        """Fit an algorithm: see :func:`learn_over_scores`. ``heldout`` has rows of a log like ``listed``."""
+        log, scores = self.log, self.scores
+        vote, voted_costs = _vote(self.listed)
+        known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
+        model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
+        logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=self.is_cloned)
+        supported = SupportedModel(model, logging, scores.features.transformer.limits)
+        lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
+        ridge = algorithm.settings.ridge or RIDGE / log.size
+        algorithm = algorithm.with_settings(ridge=ridge, around=AROUND, origin=VOTE * vote, lbfgs=lbfgs)
+        learned = learn(self.listed, algorithm, heldout, None, supported, voted_costs)
+        expanded = CostModel()
+        expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
+        logging = replace(logging, policy=scores.expand_policy(SoftmaxPolicy(known)))
+        logging = logging.with_logged_support(log) if logging.is_cloned else logging
+        cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging=logging)
+        candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]
+        start = scores.expand(learned.start)
+        return replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])

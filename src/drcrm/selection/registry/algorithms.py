@@ -21,7 +21,7 @@ from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
 from drcrm.optimization.criterion import WeightedLikelihoodRisk, make_objective
 from drcrm.optimization.objective import Objective
-from drcrm.policies.feature_map_names import check_feature_option
+from drcrm.policies.feature_map_names import LEARNED_SCORES, check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
@@ -137,6 +137,12 @@ class Algorithm:
     def is_linear(self) -> bool:
         """Whether the algorithm fits coefficients of a policy that is linear in X."""
         return self.settings.features is None and self.classifier is None and not self.is_tree
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether the features of the policy are learned scores: see :mod:`drcrm.selection.learned_scores`."""
+        features = self.settings.features
+        return isinstance(features, list | tuple) or (isinstance(features, str) and features == LEARNED_SCORES)
 
     @property
     def is_exportable(self) -> bool:
