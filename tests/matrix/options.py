@@ -18,6 +18,7 @@ OPTIONS = {
     "features": ("numbers", "categories", "booleans", "times", "missing", "codes"),
     "extra": ("none", "time", "slices"),
     "files": ("one", "several", "folder"),
+    "validation": ("holdout", "blocks"),
 }
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     features: str = "numbers"
     extra: str = "none"
     files: str = "one"
+    validation: str = "holdout"
 
     @property
     def is_watched(self) -> bool:

@@ -6,7 +6,8 @@ test-matrix`` all of them.
 
 import pytest
 
-import matrix.decisions  # noqa: F401, it registers relations
+import matrix.decisions
+import matrix.learning  # noqa: F401, both register relations
 from matrix.cases import Case
 from matrix.options import covering_array
 from matrix.relations import RELATIONS, relations_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-import matrix.decisions  # noqa: F401, it registers relations
+import matrix.decisions
+import matrix.learning  # noqa: F401, both register relations
 from matrix.cases import Case
 from matrix.options import Row
 from matrix.planting import plant
@@ -135,6 +136,16 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         '"intercept": (policy.coef[-1] + policy.intercept).tolist()',
         '"intercept": policy.intercept.tolist()',
         Row(),
+    ),
+    "learn_tests_on_rows_that_follow": (
+        "ends: Any = end + 1, end + count",
+        "ends: Any = end, end + count",
+        Row(validation="blocks"),
+    ),
+    "learn_does_not_depend_on_a_constant": (
+        "effects[inside] = values",
+        "effects[inside] = values / 2",
+        Row(outcome="cost", validation="blocks"),
     ),
 }
 
