@@ -66,9 +66,12 @@ class LoggingPolicy:
         """Return the policy that is cloned from a log, with the support that its propensities show."""
         return cls(clone_behaviour(log), support).with_logged_support(log)
 
-    def with_logged_support(self, log: BanditLog) -> LoggingPolicy:
-        """Return π0 as an estimate: it has the support that the propensities of its log show."""
-        mean = self.policy.marginals_on(log.X, log.actions, "logging policy")
+    def with_logged_support(self, log: BanditLog, mean: np.ndarray | None = None) -> LoggingPolicy:
+        """Return π0 as an estimate: it has the support that the propensities of its log show.
+
+        ``mean`` are its probabilities of all actions, if they are known.
+        """
+        mean = self.policy.marginals_on(log.X, log.actions, "logging policy") if mean is None else mean
         return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
 
     def probabilities(self, X: Any, actions: Actions, purpose: str = "the support rule") -> np.ndarray:

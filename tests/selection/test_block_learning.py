@@ -139,7 +139,7 @@ def test_learned_scores_are_fitted_once_for_the_choice_and_the_chosen_fit(loggin
     chosen = Learner([algorithm], fit, logging_policy).learn(log, fold)
     assert sum(sizes) == 3 * 300  # without each of three folds, and all rows
     scored = ScoredLog.of(log, algorithm, logging_policy, fold)
-    parts = [scored.take(fold != k).learn(algorithm, scored.take(fold == k).listed) for k in range(3)]
+    parts = [scored.take(fold != k).fit(algorithm, scored.take(fold == k).listed) for k in range(3)]
     bounds = {}
     for index, candidate in enumerate(parts[0].candidates[:-1]):
         z = np.concatenate([learned.differences.clipped[:, index] for learned in parts])

@@ -153,7 +153,7 @@ class Learner:
         for place in np.unique(fold).tolist():
             warm = rough.with_settings(begins=self.begins.get((number, place), ()))
             if scored:
-                learned = scored.take(fold != place).learn(warm, scored.take(fold == place).listed)
+                learned = scored.take(fold != place).fit(warm, scored.take(fold == place).listed)
             else:
                 train, heldout = (log.recount(log.count * rows) for rows in (fold != place, fold == place))
                 learned = self.fit(train, heldout, warm)
@@ -232,7 +232,7 @@ class LearnedBlocks:
 
 
 def learn_before_blocks(
-    log: BanditLog, block: np.ndarray, learner: Learner
+    log: BanditLog, block: np.ndarray, learner: Learner, known: Sequence[BanditLog] = ()
 ) -> tuple[list[LearnedPolicy], LearnedPolicy]:
     """Return the policy that is learned from the rows before each block, and the last choice, fitted to all rows.
 
@@ -243,13 +243,16 @@ def learn_before_blocks(
     block : int array (n,)
         Block of each row: see :func:`drcrm.data.folds.number_blocks`.
     learner : Learner
+    known : sequence of BanditLog, optional
+        The log as it is known before each block. By default it is the log.
     """
     fold, policies = np.empty(len(block), dtype=int), []
     for number in range(block.max() + 1):  # all folds are in each block
         fold[block == number] = draw_folds(log.unit_numbers[block == number], FOLDS)
     for number in range(1, block.max() + 1):
         is_before = block < number
-        policies.append(learner.learn(log.recount(log.count * is_before), fold[is_before]))
+        prefix = (known[number - 1] if known else log).recount(log.count * is_before)
+        policies.append(learner.learn(prefix, fold[is_before]))
     return policies, learner.refit(log, policies[-1])
 
 

@@ -28,8 +28,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -269,6 +270,9 @@ def learn_over_scores(
 class ScoredLog:
     """A log, its learned scores, and the log whose contexts list their actions with these scores.
 
+    Parts of the rows keep the scores, so that cross-fitting in the same folds fits the models once. A held-out fold
+    then has the scores of the models without it. Source: van der Laan, Polley & Hubbard 2007, Super learner.
+
     Attributes
     ----------
     log, listed : BanditLog
@@ -298,27 +302,36 @@ class ScoredLog:
         return cls(log, scores.as_lists(log, scores.training), scores, is_estimated)
 
     def take(self, rows: np.ndarray) -> ScoredLog:
-        """Return some of the rows, a mask (n,), with the same scores."""
+        """Return some of the rows, a mask (n,), with the same scores, for ``fit``."""
         log, listed = (part.recount(part.count * rows) for part in (self.log, self.listed))
         return replace(self, log=log, listed=listed)
 
-    def learn(self, algorithm: Algorithm, heldout: BanditLog | None = None) -> Learned:
-        """Fit an algorithm: see :func:`learn_over_scores`. ``heldout`` has rows of a log like ``listed``."""
-        log, scores = self.log, self.scores
+    @cached_property
+    def cost_model(self) -> SupportedModel:
+        """ĉ with π0, over ``listed``."""
+        scores, place = self.scores, np.arange(len(self.scores.spreads))
+        model = CostModel()
+        model.coef_ = -scores.deviation * scores.spreads * (place == 1)
+        logging = LoggingPolicy(SoftmaxPolicy(scores.spreads * (place == 0)), SUPPORT, is_cloned=self.is_cloned)
+        return SupportedModel(model, logging, scores.features.transformer.limits)
+
+    def fit(self, algorithm: Algorithm, heldout: BanditLog | None = None) -> Learned:
+        """Fit an algorithm; the policies take s_j / b_j. ``heldout`` has rows of a log like ``listed``."""
         vote, voted_costs = _vote(self.listed)
-        known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
-        model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
-        logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=self.is_cloned)
-        supported = SupportedModel(model, logging, scores.features.transformer.limits)
         lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
-        ridge = algorithm.settings.ridge or RIDGE / log.size
+        ridge = algorithm.settings.ridge or RIDGE / self.log.size
         algorithm = algorithm.with_settings(ridge=ridge, around=AROUND, origin=VOTE * vote, lbfgs=lbfgs)
-        learned = learn(self.listed, algorithm, heldout, None, supported, voted_costs)
-        expanded = CostModel()
-        expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
-        logging = replace(logging, policy=scores.expand_policy(SoftmaxPolicy(known)))
-        logging = logging.with_logged_support(log) if logging.is_cloned else logging
-        cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging=logging)
+        return learn(self.listed, algorithm, heldout, None, self.cost_model, voted_costs)
+
+    def learn(self, algorithm: Algorithm, heldout: BanditLog | None = None) -> Learned:
+        """Fit an algorithm like ``fit``; the policies and the cost model of the result take X."""
+        log, scores, model = self.log, self.scores, self.cost_model
+        learned, expanded, policy = self.fit(algorithm, heldout), CostModel(), cast(SoftmaxPolicy, model.logging.policy)
+        expanded.coef_, expanded.intercept_ = scores.expand(model.model.coef_), np.zeros(log.actions.shape)
+        logging = replace(model.logging, policy=scores.expand_policy(policy))
+        if self.is_cloned:
+            logging = logging.with_logged_support(log, log.actions.log_partition(scores.training[:, 0])[1])
+        model = replace(model, model=MappedModel(scores.features, expanded), logging=logging)
         candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]
         start = scores.expand(learned.start)
-        return replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
+        return replace(learned, candidates=candidates, start=start, cost_model=model, objectives=[])
