@@ -9,7 +9,13 @@ from scipy.special import softmax
 import drcrm
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.estimated_propensities import FORECASTS, SECOND, estimate_propensities, supported_floor
+from drcrm.logs.estimated_propensities import (
+    FORECASTS,
+    SECOND,
+    estimate_before,
+    estimate_propensities,
+    supported_floor,
+)
 from drcrm.logs.read_log import read_raw_log
 
 MAPPING = {
@@ -40,6 +46,22 @@ def test_estimates_are_close_to_a_softmax_policy():
     estimated = estimates(frame)
     assert abs(np.log(estimated) - np.log(truth)).mean() < 0.06
     assert abs((truth / estimated).mean() - 1) < 0.02
+
+
+@pytest.mark.parametrize("model", ["softmax", "trees"])
+def test_estimates_before_do_not_use_the_actions_of_other_rows(model):
+    """Rows before have estimates as close to the truth as without the others, which have those of all rows before."""
+    frame, truth = softmax_frame(1500)
+    is_before, later = np.arange(1500) < 1000, frame.copy()
+    later.loc[~is_before, "a"] = (frame["a"][~is_before] + 1) % 3
+    mapping = MAPPING | {"propensity_model": model}
+    logs = [drcrm.read_log(rows, mapping) for rows in (frame, later)]
+    first, second = (estimate_before(log.replace(propensity=np.ones(1500)), is_before) for log in logs)
+    assert second[is_before] == pytest.approx(first[is_before], rel=1e-9)
+    assert not np.allclose(second[~is_before], first[~is_before])
+    for rows in (is_before, ~is_before):
+        assert abs(np.log(first[rows]) - np.log(truth[rows])).mean() < (0.1 if model == "softmax" else 0.4)
+    assert (second[~is_before] < first[~is_before]).mean() > 0.6  # actions that the rows before call improbable
 
 
 def test_rows_outside_the_sample_of_a_large_log_get_the_mean_over_the_folds(monkeypatch):

@@ -17,6 +17,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import calendar_periods, number_blocks, separate_units
 from drcrm.evaluation.bounds.blocks import BlockTerms
 from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.logs.estimated_propensities import estimate_before
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
 from drcrm.selection.registry.algorithms import Algorithm
@@ -68,7 +69,8 @@ def learn_policies(
     """Return the policies that are learned before three blocks of a log.
 
     Blocks are in the order of the column ``time``, or else in a random order of their units. If times are dates, blocks
-    end where weeks or days end: see :func:`drcrm.data.folds.calendar_periods`.
+    end where weeks or days end: see :func:`drcrm.data.folds.calendar_periods`. Estimated propensities come from models
+    that are fitted to the rows before the block.
 
     Parameters
     ----------
@@ -83,12 +85,18 @@ def learn_policies(
     period = calendar_periods if _is_dated(log) else np.zeros_like
     block = number_blocks(log.unit_numbers, BLOCKS, log.column("time"), seed, period=period)
     log, contexts = separate_units(log)
+    known = [log] * BLOCKS
+    if log.imitated_propensities:
+        known = [log.replace(propensity=estimate_before(log, block < number)) for number in range(1, BLOCKS + 1)]
     if is_expensive(log):
-        algorithms = halve_algorithms(log.take(block == 0), algorithms, tell)
+        algorithms = halve_algorithms(known[0].take(block == 0), algorithms, tell)
     tell(f"learning before {BLOCKS} blocks")
-    learned, final = learn_before_blocks(log, block, Learner(algorithms, fit_algorithm))
+    learned, final = learn_before_blocks(log, block, Learner(algorithms, fit_algorithm), known)
     rows = block > 0
     tested, number = log.take(rows), block[rows]
+    if log.imitated_propensities:
+        propensities = [before.propensity[rows] for before in known]
+        tested = tested.replace(propensity=np.choose(number - 1, propensities))
     policy, model = _join(tested, number, learned, final)
     return BlockPolicies(log, contexts, rows, RowBlocks(number), tested, policy, model, learned, final)
 

@@ -33,8 +33,8 @@ def dense_features(X: Any) -> np.ndarray:
 
 def draw_rows(log: BanditLog, rng: np.random.Generator) -> np.ndarray:
     """Return rows in random order, as often as they occur; weights in place of copies would make the trees slow."""
-    if log.size == len(log.Y):
-        return rng.permutation(len(log.Y))
+    if log.count.max() == 1:
+        return rng.permutation(np.flatnonzero(log.count))
     return rng.choice(len(log.Y), min(log.size, 2 * MAX_ROWS), p=log.count / log.size)
 
 

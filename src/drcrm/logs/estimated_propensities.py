@@ -86,26 +86,58 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> BanditLog:
     policies = clone_folds(sample, fold, TOLERANCE)
     first = marginals_of_folds(sample, policies, fold)
     mean, power = _calibrate(sample, first)
-    lowest = max(float(len(sample.Y)) ** -sample.Y[0].size, LEAST)
-    least = max(lowest, supported_floor(sample, mean))
     if not drawn.all():
+        least = max(_lowest(sample), supported_floor(sample, mean))
         estimates = _of_rows(sample, mean, least)
         return log.replace(propensity=_of_all_rows(log, drawn, estimates, encoding, policies, power, least))
+    estimates, *second = _by_model(sample, mean, fold)
     if sample.n_contexts < MIN_CONTEXTS:
-        return log.replace(propensity=write_blocks(scratch_path(log.cost), [_of_rows(sample, mean, least)]))
-    models = {"softmax": mean}
-    models |= {name: _calibrate(sample, model)[0] for name, model in _other_models(sample, mean, fold).items()}
-    ranked = sorted(models, key=lambda name: -(sample.count @ np.log(_of_rows(sample, models[name], lowest))))
-    wanted = log.description.mapping.propensity_model
-    best = wanted if wanted in models else ranked[0]
-    chosen = [best, *(name for name in ranked if name != best)][:2]
-    floors = [max(lowest, supported_floor(sample, models[name])) for name in chosen]
-    estimates, *second = [_of_rows(sample, models[name], floor) for name, floor in zip(chosen, floors, strict=True)]
+        return log.replace(propensity=write_blocks(scratch_path(log.cost), [estimates]))
     guarded = [] if (costs := log.column("guardrails")) is None else [costs]
     forecasts = forecast_costs(sample, fold, np.column_stack([log.cost, *guarded]))
     rows: Any = log.rows
     columns = {FORECASTS: forecasts, SECOND: second[0] if second else None}
     return log.replace(propensity=write_blocks(scratch_path(log.cost), [estimates]), rows=rows.assign(**columns))
+
+
+def estimate_before(log: BanditLog, is_before: np.ndarray) -> np.ndarray:
+    """Return propensities of all rows, (n,), by models that are fitted to some rows, a mask (n,), as above.
+
+    Estimates of these rows come from models of other folds, and those of other rows from models of all of these rows.
+    If the log is too large for a model of all rows, its propensities are returned.
+
+    Parameters
+    ----------
+    log : BanditLog
+        An encoded log in which each context has only rows before, or only others.
+    is_before : bool array (n,)
+    """
+    of_known = context_folds(log.take(is_before), FOLDS)
+    if not (_draw_rows(log).all() and of_known.any()):
+        return log.propensity
+    known = log.replace(count=log.count * is_before)
+    fold = np.full(log.n_contexts, of_known.max() + 1)
+    fold[np.unique(log.context[is_before])] = of_known
+    first = marginals_of_folds(known, clone_folds(known, fold, TOLERANCE), fold)
+    return _by_model(known, _calibrate(known, first)[0], fold)[0]
+
+
+def _lowest(sample: BanditLog) -> float:
+    """Return the smallest probability that the rows of a log can distinguish from 0."""
+    return max(float(np.count_nonzero(sample.count)) ** -sample.Y[0].size, LEAST)
+
+
+def _by_model(sample: BanditLog, mean: np.ndarray, fold: np.ndarray) -> list[np.ndarray]:
+    """Return the propensities by the mapping's model, or else the likeliest one, and by the best other, if any."""
+    models, lowest, mapping = {"softmax": mean}, _lowest(sample), sample.description and sample.description.mapping
+    if sample.n_contexts >= MIN_CONTEXTS:
+        models |= {name: _calibrate(sample, model)[0] for name, model in _other_models(sample, mean, fold).items()}
+    ranked = sorted(models, key=lambda name: -(sample.count @ np.log(_of_rows(sample, models[name], lowest))))
+    wanted = mapping.propensity_model if mapping else None
+    best = wanted if wanted in models else ranked[0]
+    chosen = [best, *(name for name in ranked if name != best)][:2]
+    floors = [max(lowest, supported_floor(sample, models[name])) for name in chosen]
+    return [_of_rows(sample, models[name], floor) for name, floor in zip(chosen, floors, strict=True)]
 
 
 def _other_models(sample: BanditLog, mean: np.ndarray, fold: np.ndarray) -> dict[str, np.ndarray]:

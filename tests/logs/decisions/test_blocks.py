@@ -87,6 +87,17 @@ def test_later_outcomes_do_not_change_the_test_of_an_earlier_block(answer, frame
     assert all(abs(one["change"] - other["change"]) > 1e-6 for one, other in zip(changed[1:], others, strict=True))
 
 
+def test_propensities_of_a_block_are_estimated_from_the_rows_before(frame):
+    """Later actions change neither the first block's test nor the estimates that it uses."""
+    mapping = {key: value for key, value in BLOCKS.items() if key != "propensity"} | {"propensity_model": "softmax"}
+    section = frame[MAPPING["action"]].to_numpy().copy()
+    section[408:] = np.random.default_rng(0).permutation(section[408:])
+    answers = [drcrm.learn(rows, mapping) for rows in (frame, frame.assign(**{MAPPING["action"]: section}))]
+    [first, *_], [changed, *_] = (answer.as_dict()["blocks"] for answer in answers)
+    assert first["rows"] == 216
+    assert changed["change"] == pytest.approx(first["change"], rel=1e-6)
+
+
 def test_without_a_gain_the_logging_policy_is_kept(frame):
     click = np.random.default_rng(1).integers(0, 2, len(frame))
     mapping = {key: value for key, value in BLOCKS.items() if key not in ("validation", "time")}
