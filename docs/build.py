@@ -9,7 +9,7 @@ and the generated blocks of README.md and of pages in docs. A block is the text 
     theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
-    evaluation NAME                         coverage of intervals in an experiment of the kind evaluation
+    evaluation NAME FUNCTION                summary of an experiment of the kind evaluation, by studies/evaluation.py
     study NAME                              summary of the table of a study
     study NAME FUNCTION                     another summary, by a function of the study's module
     studies                                 the question of each study
@@ -316,10 +316,10 @@ def table_block(name: str) -> str:
     return TABLES[name]()
 
 
-def evaluation_block(name: str) -> str:
-    """Return the mean coverage of intervals in a published evaluation."""
+def evaluation_block(name: str, function: str) -> str:
+    """Return a summary of a published evaluation."""
     metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
-    table = STUDIES["summarise"]("evaluation", metrics, "pooled_coverage")
+    table = STUDIES["summarise"]("evaluation", metrics, function)
     return reference_pages.format_table(table.columns, table.to_numpy())
 
 

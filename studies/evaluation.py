@@ -151,3 +151,15 @@ def pooled_coverage(table: pd.DataFrame) -> pd.DataFrame:
     shares = shares.iloc[:-1].sort_values("all", ascending=False)
     rows = [(f"`{name}`", *(number(share, 2) for share in row)) for name, *row in shares.itertuples()]
     return table_of(("estimator", *(f"{n} rows" for n in shares.columns[:-1]), "all"), rows)
+
+
+def errors_by_simulator(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the bias and the rmse of each estimator on each simulator, as they are in the table."""
+    simulators = table["simulator"].unique()
+    rows = []
+    for estimator, of_estimator in table.groupby("estimator", sort=False):
+        cells = of_estimator.set_index("simulator").loc[simulators]
+        errors = [f"{number(row.rmse)} ± {number(row.rmse_error)}" for row in cells.itertuples()]
+        rows.append((f"`{estimator}`", *errors, *(number(value, sign="+") for value in cells["bias"])))
+    header = "estimator", *(f"{name}, {measure}" for measure in ("RMSE", "bias") for name in simulators)
+    return table_of(header, rows)

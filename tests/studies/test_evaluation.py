@@ -1,5 +1,7 @@
 """Experiments of the kind ``evaluation``: their measures, their configuration, and the study of the page."""
 
+import base64
+import html
 import json
 import re
 from pathlib import Path
@@ -145,3 +147,28 @@ def test_the_workflow_runs_the_study_of_the_page(page_files):
     assert set(metrics["simulator"]) == {"prices", "linear"}
     for file in ("tables/relative.tex", "figures/rmse_prices.pdf", "pages/coverage.html", "provenance.json"):
         assert (page_files / "results/mine" / file).exists()
+    snakemake(page_files, path, "mine", "--report", "results/mine/report.html", "--config", "run=[mine]")
+    assert faults_of_report(page_files / "results/mine") == []
+
+
+LABELS = (
+    *("Relative errors", "Errors", "Coverage"),
+    *("1 Error against rows", "2 Coverage against width", "3 Distribution of squared errors"),
+)
+CAPTIONS = {  # of tables and figures, by their measure
+    "rmse": "Root mean squared error of each estimator by the number of rows",
+    "relative": "divided by the least one of the setting",
+    "coverage": "intervals that contain the true cost of the policy",
+    "distribution": "Share of logs whose squared error is below a value",
+}
+
+
+def faults_of_report(folder):
+    """Return which tables, figures and captions a report lacks."""
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    text = re.sub(r"\\n|\s+", " ", html.unescape(report))
+    files = [*(folder / "pages").glob("*.html"), *(folder / "figures").glob("*.svg")]
+    assert len(files) == 3 + 3 * 2
+    lacks = [path.name for path in files if base64.b64encode(path.read_bytes()).decode() not in report]
+    lacks += [caption for caption in CAPTIONS.values() if caption not in text]
+    return lacks + [label for label in LABELS if f'"{label}"' not in report]
