@@ -31,6 +31,7 @@ UNPUBLISHED = {
     "shift_learning",
     "tree_level",
 }  # configured studies without a published table
+LARGE = "large_action_sets", "large_action_sets_pooled"  # experiments, by their cost model
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
 
 
@@ -510,3 +511,21 @@ def test_the_page_of_estimators_names_the_intervals_that_fail():
     page = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
     [named] = re.findall(r"in less than 90 % of all logs: (.*)\.", page)
     assert set(re.findall(r"`(\w+)`", named)) == set(shares.index[shares < 0.9])
+
+
+def test_weights_of_clusters_have_small_errors_and_intervals_that_fail():
+    """The sentences on large action sets hold, and a cost model of clusters changes only estimates that use it."""
+    rows, pooled = (published(name).set_index(["simulator", "estimator"]) for name in LARGE)
+    assert (rows["logs"] == 25).all()
+    assert (pooled["logs"] == 25).all()
+    of_clusters, of_actions = ["mips", "cluster_dr"], ["ips", "snips", "dr"]
+    largest = rows.loc["k5000", "rmse"]
+    assert largest[of_clusters].max() < largest[of_actions].min() / 2
+    covers = rows["coverage"].unstack("estimator")
+    assert covers[of_clusters].max(axis=None) < 0.7
+    assert covers[["ips", "dr"]].min(axis=None) >= 0.8
+    assert covers.loc["k5000", "snips"] < 0.7
+    assert pooled.loc[("k5000", "dm"), "rmse"] <= largest["dm"] / 1.9
+    biased = pooled.xs("dm", level="estimator")
+    assert (biased["bias"] > 10 * biased["bias_error"]).all()
+    assert pooled["truth"].equals(rows.loc[pooled.index, "truth"])
