@@ -25,7 +25,6 @@ from drcrm.logs.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
-    "large_action_gain",
     "limits",
     "sharp_coverage",
     "shift_learning",
@@ -529,3 +528,13 @@ def test_weights_of_clusters_have_small_errors_and_intervals_that_fail():
     biased = pooled.xs("dm", level="estimator")
     assert (biased["bias"] > 10 * biased["bias_error"]).all()
     assert pooled["truth"].equals(rows.loc[pooled.index, "truth"])
+
+
+def test_fits_of_many_actions_gain_over_their_start():
+    rows = published("large_action_gain").set_index(["policy", "actions"])
+    assert (rows["logs"] == 12).all()
+    fit, start = rows.loc["fit"], rows.loc["start"]
+    assert (fit["gain"] > 3 * fit["gain_error"]).all()
+    assert start["gain"].is_monotonic_decreasing
+    difference = fit["gain"][5000] - start["gain"][5000]
+    assert abs(difference) < 2 * np.hypot(fit["gain_error"][5000], start["gain_error"][5000])
