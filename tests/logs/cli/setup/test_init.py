@@ -329,26 +329,3 @@ def test_several_files_nested_columns_and_the_margin_of_a_sale(run, tmp_path):
     assert "# chosen: COLUMN  # of the logged candidate's position in the list, from 0" in text
     assert yaml.safe_load(text) == {"action": "offer", "propensity": "chance", "features": {}}
     assert "# reward: margin_eur" in text
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_nested_candidates_are_proposed_and_learned_from(run, tmp_path, form):
-    """The column of positions is found by its values: they are below the number of candidates, and not only 0 and 1."""
-    rng, rows = np.random.default_rng(0), []
-    for visit in range(400):
-        items = [
-            {"topic": str(rng.choice(["sport", "news"])), "hours": float(rng.integers(48))}
-            for _ in range(rng.integers(2, 6))
-        ]
-        row = {"visit": f"v{visit}", "candidates": items, "device": str(rng.choice(["phone", "desktop"]))}
-        rows.append(row | {"place": int(rng.integers(len(items))), "p": 1 / len(items), "click": int(rng.integers(2))})
-    frame, path, config = pd.DataFrame(rows), tmp_path / f"log.{form}", tmp_path / "m.yaml"
-    frame.to_parquet(path) if form == "parquet" else frame.to_json(path, orient="records", lines=True)
-    assert run("init", path, "--output", config)[0] == 0
-    mapping = yaml.safe_load(config.read_text("utf-8"))
-    assert [mapping[key] for key in ("list", "chosen", "propensity", "reward")] == ["candidates", "place", "p", "click"]
-    assert mapping["features"] == {
-        "numeric": ["candidates.hours"],
-        "categorical": ["device", "candidates.topic"],
-    }
-    assert run("learn", path, "--config", config, "--output", tmp_path / "p.npz")[0] == 0

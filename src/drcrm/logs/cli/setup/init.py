@@ -17,10 +17,9 @@ import pandas as pd
 
 from drcrm.arrays.number_formats import format_number
 from drcrm.arrays.validation import LARGEST_PROBABILITY
-from drcrm.errors import InputError, escape_unprintable, import_extra, prefix_errors
+from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, boolean_numbers, categories, is_missing, numbers, times_of
-from drcrm.logs.encoding.nested_lists import PANDAS_OPTIONS, explode_lists, objects_of_lists
 from drcrm.logs.read_log import first_frame, name_of, short_name
 from drcrm.logs.readers.base import Columns
 from drcrm.mapping.log_mapping import LogMapping
@@ -87,9 +86,8 @@ def run(log: Any, output: Path, delimiter: str | None, encoding: str | None) -> 
         frame = first_frame(
             log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
         )
-        frame, lists = explode_candidates(frame)
     frame, pairs, nested = read_columns(frame)
-    roles = assign_roles(frame, lists)
+    roles = assign_roles(frame)
     settings = {"delimiter": known.delimiter, "encoding": known.encoding, "booleans": pairs}
     sections = [
         [
@@ -107,34 +105,6 @@ def run(log: Any, output: Path, delimiter: str | None, encoding: str | None) -> 
     advice = f"The mapping lacks {' and '.join(missing)}. Its comments have candidates."
     advice = advice if missing else f"Check {config}, then learn a policy:\n\n    drcrm learn {words}"
     print(advice, file=sys.stderr if is_printed else sys.stdout)
-
-
-def explode_candidates(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return a frame with a row for each candidate, and the columns of the list and of the logged positions.
-
-    Without a column of lists of objects and one of positions, return the frame and no columns.
-    """
-    arrow = import_extra("pyarrow")
-    names = [name for name, column in frame.items() if isinstance(column.iloc[0], list | np.ndarray)]
-    if len(names) != 1:
-        return frame, {}
-    name = str(names[0])
-    with suppress(InputError):
-        objects, sizes = objects_of_lists(arrow.array(frame[name]), name, 0)
-        positions = [column for column in frame if column != name and _are_positions(frame[column], sizes)]
-        if len(positions) == 1:
-            table = arrow.Table.from_pandas(frame, preserve_index=False)
-            (table,) = explode_lists([table], name, lambda: objects.column_names, positions)
-            return table.to_pandas(**PANDAS_OPTIONS), {"list": name, "chosen": str(positions[0])}
-    return frame, {}
-
-
-def _are_positions(column: pd.Series, sizes: np.ndarray) -> bool:
-    """Return whether a column has positions in lists. Values up to 1 could also be an outcome."""
-    with suppress(InputError):
-        places = numbers(column, str(column.name))
-        return bool((places % 1 == 0).all() and (places < sizes).all() and places.min() == 0 < places.max() - 1)
-    return False
 
 
 def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str], list[str]]:
@@ -222,13 +192,13 @@ def _suggests(column: pd.Series, key: str) -> bool:
     return _has_word(name, key) and (_fits(column, key) or (is_outcome and is_readable))
 
 
-def assign_roles(frame: pd.DataFrame, lists: dict[str, str]) -> dict[str, str]:
+def assign_roles(frame: pd.DataFrame) -> dict[str, str]:
     """Return the name of the column of each key of the mapping, unless several columns fit.
 
     Without a name for the reward, the only column of 0 and 1 is the reward. In a table with a row for each candidate,
-    the other keys are those of the chosen rows. ``lists`` are the columns of the candidates, if they are known.
+    the other keys are those of the chosen rows.
     """
-    roles = lists or _find_lists(frame)
+    roles = _find_lists(frame)
     if roles:
         frame = frame[frame[roles["chosen"]] == 1].drop(columns=[*roles.values()])
     for key in ("propensity", "reward", "cost", *(() if roles else ("action",)), *OPTIONAL):
