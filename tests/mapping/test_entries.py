@@ -32,11 +32,11 @@ def test_a_mapping_with_guardrails_can_be_written_and_read_again():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"cost": "u"}, "guardrails.g must be {cost: COLUMN, at_most: …} or {reward: COLUMN, at_least: …}"),
-        ({"cost": "u", "at_least": 1}, "guardrails.g must be"),
-        ({"cost": "u", "reward": "v", "at_most": 1, "at_least": 1}, "guardrails.g must be"),
+        ({"cost": "u"}, r"guardrails.g is \{'cost': 'u'\}, expected \{cost: COLUMN, at_most: MARGIN\} or"),
+        ({"cost": "u", "at_least": 1}, "guardrails.g is "),
+        ({"cost": "u", "reward": "v", "at_most": 1, "at_least": 1}, "guardrails.g is "),
         ({"cost": "u", "at_most": "little"}, "guardrails.g.at_most is 'little', expected a number, or a percentage"),
-        ({"cost": "u", "at_most": np.inf}, "guardrails.g.at_most is inf, expected a finite number"),
+        ({"cost": "u", "at_most": np.inf}, "guardrails.g.at_most is inf, expected a number, or a percentage"),
         ({"cost": "u", "at_most": "-101 %"}, "guardrails.g.at_most is '-101 %', expected at least -100 %"),
         ({"cost": "u", "at_most": 1, "range": [1, 1]}, r"guardrails.g.range is \[1, 1\], expected \[least, largest\]"),
         (

@@ -39,7 +39,7 @@ from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 FORMAT = 1
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
-INCOMPLETE = "the {} is truncated or from another version"
+INCOMPLETE = "the policy file is truncated or from another version"
 ROWS = "rows."  # prefix of the arrays of LearnedRows
 CELLS = "cells."  # prefix of the arrays of MissingCells
 MIXTURE, PART = MixturePolicy.__name__, "part{}."  # and the prefix of the arrays of each of its policies
@@ -177,26 +177,15 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
 
     Raise InputError if the file is truncated, of another version, or not a policy.
     """
-    header, arrays = _read(path, with_rows)
-    with prefix_errors(path):
-        encoding = encoding_of(header.get("encoding"))
-        policy = _policy(header, arrays, encoding)
-        with refuse_errors(INCOMPLETE.format("cost model")):
-            model = _cost_model(encoding, arrays, header.get("model"))
-        with refuse_errors(INCOMPLETE.format("hashes of the rows")):
-            learned_rows = _learned_rows(arrays) if with_rows else None
-        with refuse_errors(INCOMPLETE.format("list of cells without actions")):
-            cells = _cells(arrays, encoding)
-    return StoredPolicy(policy, encoding, model, header, learned_rows, cells)
-
-
-def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
-    """Return the header and the arrays of a file."""
     header = _read_header(path)
     with np.load(path, allow_pickle=False) as archive:
-        names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
-    expected = PART.format(0) if header.get("policy") == MIXTURE else ""
-    return header, read_npz(path, [f"{expected}coef", *names])
+        names = [name for name in archive.files if with_rows or not name.startswith(ROWS)]
+    arrays = read_npz(path, names)
+    with prefix_errors(path), refuse_errors(INCOMPLETE):
+        encoding = encoding_of(header["encoding"])
+        policy, model = _policy(header, arrays, encoding), _cost_model(encoding, arrays, header.get("model"))
+        learned_rows = _learned_rows(arrays) if with_rows else None
+        return StoredPolicy(policy, encoding, model, header, learned_rows, _cells(arrays, encoding))
 
 
 def _read_header(path: str | Path) -> dict:
@@ -214,13 +203,9 @@ def _read_header(path: str | Path) -> dict:
     return header
 
 
-def encoding_of(content: Any) -> Encoding:
-    """Return the encoding with the content that ``as_dict`` returned; InputError for any other content."""
-    name = content.get("of") if isinstance(content, Mapping) else None
-    if not isinstance(name, str) or name not in ENCODINGS:
-        raise InputError(f"encoding is of type {name!r}, expected one of {', '.join(ENCODINGS)}")
-    with refuse_errors(INCOMPLETE.format("encoding")):
-        return ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
+def encoding_of(content: Mapping[str, Any]) -> Encoding:
+    """Return the encoding with the content that ``as_dict`` returned."""
+    return ENCODINGS[content["of"]](**{key: value for key, value in content.items() if key != "of"})
 
 
 def _policy(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], encoding: Encoding) -> Any:
@@ -230,10 +215,9 @@ def _policy(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], encodin
         raise InputError(f"the policy is of class {name!r}, expected one of {', '.join((MIXTURE, *POLICY_CLASSES))}")
     if name != MIXTURE:
         return _part(arrays, encoding, POLICY_CLASSES.get(name)).with_exploration(explore)
-    with refuse_errors(INCOMPLETE.format("mixture")):
-        weights = header["weights"]
-        parts = [_part(arrays, encoding, prefix=PART.format(number)) for number in range(len(weights))]
-        return MixturePolicy(parts, weights).with_exploration(explore)
+    weights = header["weights"]
+    parts = [_part(arrays, encoding, prefix=PART.format(number)) for number in range(len(weights))]
+    return MixturePolicy(parts, weights).with_exploration(explore)
 
 
 def _part(
@@ -246,11 +230,9 @@ def _part(
 
 def _feature_map(arrays: Mapping[str, np.ndarray], encoding: Encoding, prefix: str = "") -> tuple[Any, int]:
     """Return the feature map whose array has a prefix, or None, and the number of features with those of the map."""
-    with refuse_errors(INCOMPLETE.format("feature map")):
-        features = features_of(arrays, prefix)
+    features, n_features = features_of(arrays, prefix), encoding.n_features
     if features is None:
-        return None, encoding.n_features
-    n_features = encoding.n_features
+        return None, n_features
     if features.n_features != n_features:
         raise InputError(f"the feature map has {features.n_features} features, but the encoding has {n_features}")
     return features, n_features + features.n_mapped

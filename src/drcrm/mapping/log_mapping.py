@@ -13,7 +13,7 @@ from typing import Any
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.mapping.conflicts import BLOCKS, FEATURES, HOLDOUT, find_conflicts
-from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity
+from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_number
 from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
@@ -134,8 +134,8 @@ class LogMapping:
     @property
     def split_rule(self) -> tuple[str, float]:
         """Return what is held out, "random", "last" or "group", and its share."""
-        kind, percent = self.split.rstrip("% ").split()
-        return kind, float(percent) / 100
+        kind, share = self.split.split(maxsplit=1)
+        return kind, as_number(share)
 
     def with_validation(self, validation: str | None, deploy: str | None = None) -> LogMapping:
         """Return the mapping with another validation, and another policy to write; None keeps its own."""

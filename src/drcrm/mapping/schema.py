@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache, reduce
 from importlib import resources
-from numbers import Real
+from math import isfinite
 from operator import getitem
 from pathlib import Path
 from typing import Any
 
+from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra
 from drcrm.mapping.unique_keys import parse_json, parse_yaml
 
@@ -30,11 +31,14 @@ def read_content(path: Path) -> object:
 
 @cache
 def _validator() -> Any:
-    """Return the validator of the schema; it accepts every mapping, tuple and real number."""
+    """Return the validator of the schema; it accepts all mappings and tuples; numbers are real and finite."""
     jsonschema = import_extra("jsonschema")
     draft = jsonschema.Draft202012Validator
-    types = {"object": Mapping, "array": (list, tuple), "number": Real}
-    checks = {name: lambda _, value, type_=type_: isinstance(value, type_) for name, type_ in types.items()}
+    checks = {
+        "object": lambda _, value: isinstance(value, Mapping),
+        "array": lambda _, value: isinstance(value, list | tuple),
+        "number": lambda _, value: not isinstance(value, bool) and isfinite(to_float(value)),
+    }
     validator = jsonschema.validators.extend(draft, type_checker=draft.TYPE_CHECKER.redefine_many(checks))
     schema = resources.files(__package__).joinpath("mapping.schema.json").read_text("utf-8")
     return validator(json.loads(schema))

@@ -190,7 +190,7 @@ def test_groups_widen_the_bound_of_a_limit():
         ({"budget": {"prices": {"call": 1}, "at_most": 0.3}}, "budget.prices lacks the action 'mail'"),
         ({"budget": {"prices": PRICES | {"fax": 1}, "at_most": 0.3}}, "budget.prices has the action 'fax'"),
         ({"budget": {"prices": PRICES, "at_most": -1}}, "no policy can keep the budget at -1"),
-        ({"budget": {"at_most": 0.3}}, "budget must be {column: COLUMN, at_most: …} or"),
+        ({"budget": {"at_most": 0.3}}, "budget is {.at_most.: 0.3}, expected {prices: {none"),
         ({"budget": {"column": "price"}}, "budget is {'column': 'price'}, expected {prices"),
         ({"budget": {"column": "fee", "at_most": 1}}, "fee"),
         ({"budget": {"column": "age", "at_most": 1}}, "'age' is a numeric feature and the price of budget"),

@@ -80,12 +80,6 @@ def test_texts_that_look_like_the_same_number_are_different_actions(frame, mappi
     assert drcrm.read_log(write_table(frame, tmp_path, "a.csv"), mapping).encoding.names == ["01", "1"]
 
 
-@pytest.mark.parametrize("content", [None, 3, {}, {"of": "table"}, {"of": []}, {"of": "table", "scales": 1}])
-def test_an_invalid_stored_encoding_is_rejected(content):
-    with pytest.raises(InputError, match="encoding is "):
-        encoding_of(content)
-
-
 def test_encodings_of_older_versions_are_read(frame, mapping):
     encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     older = {key: value for key, value in encoding.as_dict().items() if key not in ("indicators", "times")}
