@@ -255,17 +255,17 @@ def _mapping_sections(frame: pd.DataFrame, roles: dict[str, str], settings: dict
 def _candidates(key: str, free: pd.DataFrame) -> list[str]:
     """Return comments about a key without a column: candidates, and what to do if there is none."""
     keys, values, words = EXPECTED[key]
-    named = [(name, column) for name in keys if name in WORDS for _, column in free.items() if _suggests(column, name)]
-    listed = named or [(key, column) for _, column in free.items() if _fits(column, key)][:10]
+    by_name = [(name, column) for name in keys if name in WORDS for _, column in free.items() if _suggests(column, name)]
+    listed = by_name or [(key, column) for _, column in free.items() if _fits(column, key)][:10]
     lines = [
         f"# {key}: not certain, "
-        + ("check these columns." if named else f"no column has both {values} and a name such as {words}."),
+        + ("check these columns." if by_name else f"no column has both {values} and a name such as {words}."),
         *(["# Remove the # in front of the right line, and its column from the features:"] if listed else []),
     ]
     for name, column in listed:
         obstacle = "" if _fits(column, name) else f"; expected {values}"
         lines.append(f"# {name}: {_quote(str(column.name))}  # {_describe(column)}{obstacle}")
-    return lines if key == "propensity" and named else [*lines, *ADVICE[key]]
+    return lines if key == "propensity" and by_name else [*lines, *ADVICE[key]]
 
 
 def _feature_lines(free: pd.DataFrame, chosen: pd.Series | None) -> Iterator[str]:
