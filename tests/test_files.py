@@ -1,12 +1,10 @@
 """Writing files, links, pipes and streams; damaged npz files."""
 
-import io
 import os
 import stat
 import subprocess
 import sys
 import threading
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,27 +15,6 @@ import drcrm
 from drcrm.files import read_npz, write_npz, write_text
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
-
-
-def error_of(read, path: Path, *arguments) -> str:
-    """Return the error message of reading a file, without the path in front."""
-    message = refusal(read, path, *arguments)
-    assert message.startswith(f"{path}: ")
-    return message.removeprefix(f"{path}: ")
-
-
-def write_archive(path: Path, **members: bytes) -> Path:
-    """Write an archive with these bytes as members."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
-    return path
-
-
-def npy_bytes(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def test_errors_name_the_file_and_not_its_temporary_folder():
@@ -109,12 +86,4 @@ class TestDamagedArchives:
         elif content is not None:
             path.write_bytes(content)
         expected = "no such file" if content is None else "not a readable npz file: "
-        assert error_of(read_npz, path, ["coef"]).startswith(expected)
-
-    def test_extra_bytes_after_an_array_are_rejected(self, tmp_path):
-        """numpy would read two of the three numbers without checking the checksum."""
-        content = npy_bytes(np.arange(3.0)).replace(b"(3,)", b"(2,)")
-        path = write_archive(tmp_path / "a.npz", coef=content)
-        with np.load(path) as archive:
-            assert len(archive["coef"]) == 2
-        assert error_of(read_npz, path, ["coef"]) == "not a readable npz file: more bytes than coef has"
+        assert refusal(read_npz, path, ["coef"]).startswith(f"{path}: {expected}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 
 from drcrm.actions import ACTIONS
 from drcrm.arrays.mapped_arrays import as_mapped, map_rows, write_blocks
@@ -240,8 +241,7 @@ def _named_actions(description: LogDescription, appeared: list[str], action: np.
         label = description.mapping.label_of("action")
         raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected fewer different actions")
     names = as_names(appeared)
-    place = {str(name): at for at, name in enumerate(names)}
-    places = np.array([place[name] for name in appeared], dtype=np.intp)
+    places = pd.Index([*map(str, names)]).get_indexer(appeared)
     return names, map_rows(action, lambda codes: places[codes])
 
 

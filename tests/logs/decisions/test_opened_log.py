@@ -91,7 +91,7 @@ def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, mo
     has_scores = WITH_SCORES in {entry["name"] for entry in answer["candidates"]}
     assert has_scores == (DEFAULTS.items() <= changes.items())
     if "labels" in changes:  # the last quarter of the rows, in which ages are missing, is held out
-        assert read_policy(policy).encoding.indicators == ("price",)
+        assert read_policy(policy).encoding.indicators == ["price"]
     answer = assert_same_in_files(run, monkeypatch, ["certify", policy, later])
     assert answer["log"]["rows"] + answer["recognised"]["training"] == N
     assert answer["recognised"]["training"] < 0.01 * N

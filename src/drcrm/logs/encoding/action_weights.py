@@ -61,24 +61,23 @@ def read_weights(
 
 def order_weights(weights: np.ndarray, actions: Sequence[Any], names: Sequence[Any]) -> np.ndarray:
     """Return weights of ``actions``, (n, K), for the actions ``names``; those without weights have 0."""
-    place = {str(name): at for at, name in enumerate(actions)}
-    order = [place.get(str(name), len(actions)) for name in names]
-    if order == [*range(len(actions))]:
+    order = pd.Index([*map(str, actions)]).get_indexer([*map(str, names)])  # −1, the added column, without weights
+    if np.array_equal(order, np.arange(len(actions))):
         return weights
     return map_rows(weights, lambda rows: np.column_stack([rows, np.zeros(len(rows))])[:, order])
 
 
 def _places(names: Sequence[str], actions: Sequence[str], are_numbers: bool) -> np.ndarray:
     """Return the place of each name among the actions; InputError if it is not among them."""
-    place = {name: at for at, name in enumerate(actions)}
-    for name in names:
-        if name not in place:
-            advice = "list the names in the order of the weights: propensity: {weights: …, actions: [a, b, c]}"
-            expected = (
-                f"the numbers 0 to {len(actions) - 1}" if are_numbers else f"propensity.actions: {', '.join(actions)}"
-            )
-            raise InputError(f"the log has the action {name!r}, expected one of {expected}; {advice}")
-    return np.array([place[name] for name in names], dtype=np.intp)
+    places = pd.Index(actions).get_indexer(names)
+    if (places < 0).any():
+        name = names[int(np.argmax(places < 0))]
+        advice = "list the names in the order of the weights: propensity: {weights: …, actions: [a, b, c]}"
+        expected = (
+            f"the numbers 0 to {len(actions) - 1}" if are_numbers else f"propensity.actions: {', '.join(actions)}"
+        )
+        raise InputError(f"the log has the action {name!r}, expected one of {expected}; {advice}")
+    return places
 
 
 def _read_lists(column: pd.Series, actions: Sequence[str] | None) -> np.ndarray:

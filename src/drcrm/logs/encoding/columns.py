@@ -72,7 +72,7 @@ def numbers(
             codes, distinct = pd.factorize(column)
         except TypeError:  # lists and maps
             raise InputError(f"{name} is not a column of numbers") from None
-        values = np.array([*(_number(value, booleans) for value in distinct), np.nan])[codes]
+        values = np.array([*(as_number(value, booleans) for value in distinct), np.nan])[codes]
     bad = np.isinf(values) if optional else ~np.isfinite(values)
     if bad.any():
         expected += _advice(column.iloc[int(np.argmax(bad))], name)
@@ -112,7 +112,7 @@ def _advice(value: object, name: str) -> str:
     return ""
 
 
-def _number(value: object, booleans: Mapping[str, float]) -> float:
+def as_number(value: object, booleans: Mapping[str, float]) -> float:
     """Return the number of a value or its text: NaN if it is missing, infinity if it is not a number."""
     text = str(value).strip()
     if text in MISSING_TEXTS:

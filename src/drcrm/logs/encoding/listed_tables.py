@@ -84,7 +84,7 @@ class ListedTableEncoding(Encoding):
         Empty.
     table : TableEncoding
         Encoding of all features.
-    shared : tuple of str
+    shared : list of str
         Features that are equal for all candidates of a list: those of the context.
     list_id : str
         Column of the lists' ids.
@@ -95,17 +95,16 @@ class ListedTableEncoding(Encoding):
     kind: str
     names: list
     table: TableEncoding
-    shared: tuple[str, ...]
+    shared: list[str]
     list_id: str
     interactions: int | None = None
 
     type_name = "listed table"
 
-    def __post_init__(self) -> None:  # JSON has maps and lists in place of encodings and tuples
+    def __post_init__(self) -> None:  # JSON has a map in place of the encoding
         if isinstance(self.table, Mapping):
             table = {key: value for key, value in self.table.items() if key != "of"}
             object.__setattr__(self, "table", TableEncoding(**table))
-        object.__setattr__(self, "shared", tuple(self.shared))
 
     @classmethod
     def fit(
@@ -126,7 +125,7 @@ class ListedTableEncoding(Encoding):
         is_pair[firsts - 1] = False  # a row and the row before it are of two lists
         columns = {name: values for name, values in features.columns.items() if name in table.columns}
         shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
-        encoding = cls(kind, names, table, tuple(shared), list_id, interactions)
+        encoding = cls(kind, names, table, shared, list_id, interactions)
         if len(shared) == len(columns):
             raise InputError("no feature differs among the candidates of a list, expected at least one that does")
         if encoding.n_features > MAX_PRODUCTS:
@@ -144,7 +143,7 @@ class ListedTableEncoding(Encoding):
         return len(of_candidate) * len(shared) + further
 
     @property
-    def scales(self) -> dict[str, tuple[float, float]]:
+    def scales(self) -> dict[str, list[float]]:
         """Return the mean and the scale of each numeric column."""
         return self.table.scales
 

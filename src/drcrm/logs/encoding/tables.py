@@ -77,16 +77,16 @@ class TableEncoding(Encoding):
     ----------
     kind : "single" or "labels"
     names : list of str or int
-    scales : dict of (mean, scale)
+    scales : dict of [mean, scale]
         Mean and scale of each numeric column.
     known : dict of list
         For each categorical column, hours and weekdays included, its values in training; or, if it is hashed, the
         features in use.
-    indicators : tuple of str
+    indicators : list of str
         Numeric columns with missing values in training.
-    times : tuple of str
+    times : list of str
         Columns of dates and times.
-    booleans : tuple of str
+    booleans : list of str
         Pairs of texts that are read as 1 and 0, such as yes/no.
     has_number_texts : bool
         Whether categories are texts of ``canonical_text``. It is true; older files, which lack it, are refused.
@@ -94,22 +94,18 @@ class TableEncoding(Encoding):
 
     kind: str
     names: list
-    scales: dict[str, tuple[float, float]]
+    scales: dict[str, list[float]]
     known: dict[str, list]
-    indicators: tuple[str, ...] = ()
-    times: tuple[str, ...] = ()
-    booleans: tuple[str, ...] = ()
+    indicators: list[str] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
+    booleans: list[str] = field(default_factory=list)
     has_number_texts: bool = False
     places: dict[str, dict] = field(default_factory=dict, init=False, repr=False, compare=False)
     _lookups: dict[str, tuple] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     type_name, list_id = "table", None
 
-    def __post_init__(self) -> None:  # JSON has lists in place of tuples
-        scales = {name: (float(mean), float(scale)) for name, (mean, scale) in self.scales.items()}
-        object.__setattr__(self, "scales", scales)
-        for name in ("indicators", "times", "booleans"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+    def __post_init__(self) -> None:
         for name, known in self.known.items():  # older files have other texts
             if self.is_hashed(name) and not self.has_number_texts:
                 raise ValueError("an older version of drcrm hashed its numbers: learn the policy again")
@@ -146,7 +142,7 @@ class TableEncoding(Encoding):
                 raise InputError(ALL_MISSING.format(name))
             if known[hour_of(name)] == [MISSING]:  # only dates
                 del known[hour_of(name)]
-        return cls(kind, names, scales, known, tuple(indicators), times, booleans, True)
+        return cls(kind, names, scales, known, indicators, [*times], [*booleans], True)
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -269,17 +265,17 @@ class TableEncoding(Encoding):
         return entry[1:]
 
 
-def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
+def _fit_scale(values: np.ndarray, name: str) -> list[float]:
     """Return the mean and the standard deviation of a numeric column; for a constant column, its value and 1."""
     if not len(values):
         raise InputError(ALL_MISSING.format(name))
     if values.min() == values.max():
-        return float(values[0]), 1.0
+        return [float(values[0]), 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(values.mean()), float(values.std())
     if not np.isfinite([mean, deviation]).all():
         raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are finite")
-    return mean, deviation or 1.0
+    return [mean, deviation or 1.0]
 
 
 def _fit_categories(values: list[str], codes: np.ndarray) -> list[str] | list[int]:

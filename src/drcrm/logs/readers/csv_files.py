@@ -293,8 +293,6 @@ def _read_csv(path: Path, head: Head, columns: list[str], numeric: list[str], en
             for batch in reader.open_csv(counter, **options):
                 yield arrow.table(batch)
                 rows += batch.num_rows
-        except InputError:
-            raise
         except (arrow.ArrowException, UnicodeError) as failure:
             error = InputError(_unreadable(failure, head, encoding))
     if counter.has_quotes and (error or counter.n_lines > rows + head.n_skipped + 1):

@@ -13,7 +13,6 @@ from drcrm.logs.readers.tables import TableReader
 
 BLOCK = 2**22  # bytes that are read at once
 MARK = b"\xef\xbb\xbf"  # byte order mark
-BOOLEANS = {True: "true", False: "false"}
 TEXTS = {str, type(None)}
 
 
@@ -112,7 +111,7 @@ def _row(members: list[tuple[str, Any]]) -> dict[str, Any]:
 def _cell(value: Any) -> Any:
     """Return a value as a text, a list as a list of texts, and null as None."""
     if type(value) is bool:
-        return BOOLEANS[value]
+        return as_text(value)
     if type(value) is list:
         return [part if part is None or type(part) is str else json.dumps(part) for part in value]
     return value

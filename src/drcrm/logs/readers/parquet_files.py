@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.data.executors import report_progress
-from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.errors import InputError, import_extra, prefix_errors, refuse_errors
 from drcrm.logs.encoding.nested_lists import flatten_objects
 from drcrm.logs.readers.base import Select, one_line
 from drcrm.logs.readers.tables import TableReader
@@ -54,11 +54,6 @@ class ParquetReader(TableReader):
 @contextmanager
 def _open_parquet(path: Path) -> Iterator[Any]:
     """Yield an open Parquet file; raise InputError if it is damaged."""
-    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
-    try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
-            yield file
-    except InputError:
-        raise
-    except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
-        raise InputError(f"is not a readable Parquet file: {one_line(error)}") from None
+    open_parquet = import_extra("pyarrow.parquet").ParquetFile
+    with refuse_errors("is not a readable Parquet file"), open_parquet(path, pre_buffer=False) as file:
+        yield file  # with a buffer, the file would stay in memory

@@ -37,11 +37,11 @@ class TextReader(Reader):
     """
 
     encodings = (HashedEncoding,)
-    default_variant: Any = None
+    default_variant: Any
 
+    @abstractmethod
     def detect_variant(self, lines: Lines) -> Any:
         """Return the variant of a file; None if the file does not show it."""
-        return None
 
     @abstractmethod
     def decisions(self, lines: Lines, variant: Any) -> Iterator[Decision]:

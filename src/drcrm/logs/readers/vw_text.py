@@ -7,12 +7,11 @@ Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Contextual-Bandit-alg
 import math
 import re
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.columns import MISSING_TEXTS
+from drcrm.logs.encoding.columns import as_number
 from drcrm.logs.encoding.hashed_features import Pairs
 from drcrm.logs.readers.texts import Decision, Lines, Outcome, TextReader, finite
 
@@ -211,9 +210,5 @@ def _name_and_value(word: str) -> tuple[str, float]:
 
 def _number(text: str, name: str) -> float:
     """Return a number, NaN for a missing value; InputError for any other text."""
-    if text in MISSING_TEXTS:
-        return math.nan
-    value: object = text
-    with suppress(ValueError):
-        value = text if "_" in text else float(text)
-    return finite(value, name)
+    value = as_number(text, {})
+    return finite(text if math.isinf(value) else value, name) if value == value else value

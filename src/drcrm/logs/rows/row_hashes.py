@@ -58,10 +58,8 @@ def hash_texts(values: list[str]) -> np.ndarray:
 
 
 def hash_codes(codes: np.ndarray, values: list[str], text_of: Callable[[str], str] = str) -> np.ndarray:
-    """Return the hash of ``text_of`` each coded value, (n,). If there are many values, only those that occur count."""
-    if len(values) <= len(codes):
-        return hash_texts([*map(text_of, values)])[codes]
-    occurring, places = np.unique(codes, return_inverse=True)
+    """Return the hash of ``text_of`` each coded value, (n,)."""
+    places, occurring = pd.factorize(codes)
     return hash_texts([text_of(values[code]) for code in occurring])[places]
 
 

@@ -13,7 +13,7 @@ from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.propensities.audit import cross_fit_propensities
-from drcrm.logs.diagnostics.propensities.estimates import NAME, check_balance, check_estimates, correct_along_policy
+from drcrm.logs.diagnostics.propensities.estimates import NAME, check_balance, check_overlap
 from drcrm.logs.estimated_propensities import FORECASTS
 
 pytestmark = pytest.mark.usefixtures("shipped_sizes")
@@ -56,9 +56,8 @@ def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():
     small = BanditLog(X[:100], Y[:100, 0].astype(int), np.full(100, 0.5), rng.normal(size=100), n_actions=2)
     for log, reason in ((labels, "label vectors"), (small, "the check needs 400 contexts, got 100")):
         mean = np.full((log.n_contexts, *log.actions.shape), 0.5)
-        correction = correct_along_policy(log, mean, mean)
-        check = check_estimates(log, mean, mean, correction)
-        assert correction is None
+        check, corrected = check_overlap(log, mean, mean)
+        assert corrected is None
         assert check.level == "caution"
         assert reason in check.sentence
     assert NAME not in {check.name for check in diagnose(small, mean).diagnostics}
@@ -88,9 +87,6 @@ def test_lists_are_checked_like_single_actions():
     codes = np.tile(np.eye(ACTIONS), (ROWS, 1))
     X = np.column_stack([np.repeat(log.X, ACTIONS, axis=0), codes])
     lists = BanditLog(ActionLists(X, starts), log.Y, log.propensity, log.cost)
-    correction = correct_along_policy(lists, mean.ravel(), modelled.ravel())
-    corrected, is_kept = correction
-    assert is_kept.all()
+    check, corrected = check_overlap(lists, mean.ravel(), modelled.ravel())
     np.testing.assert_allclose(corrected.reshape(ROWS, ACTIONS).sum(axis=1), 1)
-    check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction)
     assert (check.level, check.value > 0.05) == ("fail", True)

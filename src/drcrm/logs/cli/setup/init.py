@@ -255,7 +255,9 @@ def _mapping_sections(frame: pd.DataFrame, roles: dict[str, str], settings: dict
 def _candidates(key: str, free: pd.DataFrame) -> list[str]:
     """Return comments about a key without a column: candidates, and what to do if there is none."""
     keys, values, words = EXPECTED[key]
-    by_name = [(name, column) for name in keys if name in WORDS for _, column in free.items() if _suggests(column, name)]
+    by_name = [
+        (name, column) for name in keys if name in WORDS for _, column in free.items() if _suggests(column, name)
+    ]
     listed = by_name or [(key, column) for _, column in free.items() if _fits(column, key)][:10]
     lines = [
         f"# {key}: not certain, "

@@ -89,16 +89,6 @@ def correct_along_policy(
     return power_of(log, modelled, 1, logit.reshape(modelled.shape)), is_kept
 
 
-def check_overlap(log: BanditLog, mean: np.ndarray, modelled: np.ndarray) -> tuple[Check, np.ndarray | None]:
-    """Check estimated propensities where a policy moves its mass, and return f of :func:`correct_along_policy`.
-
-    The policy may have been learned from some of the rows: the trees of a row are fitted to other folds, and a policy
-    with few coefficients hardly depends on the row.
-    """
-    correction = correct_along_policy(log, mean, modelled)
-    return check_estimates(log, mean, modelled, correction), None if correction is None else correction[0]
-
-
 def check_balance(log: BanditLog, weight: np.ndarray) -> Check | None:
     """Check that a policy's weights w do not move the forecasts f of the costs: E (w − 1)(f − f̄) = 0.
 
@@ -127,19 +117,19 @@ def check_balance(log: BanditLog, weight: np.ndarray) -> Check | None:
     )
 
 
-def check_estimates(
-    log: BanditLog,
-    mean: np.ndarray,
-    modelled: np.ndarray,
-    correction: tuple[np.ndarray, np.ndarray] | None,
-) -> Check:
-    """Check estimated propensities where a policy moves its mass, by a result of :func:`correct_along_policy`."""
+def check_overlap(log: BanditLog, mean: np.ndarray, modelled: np.ndarray) -> tuple[Check, np.ndarray | None]:
+    """Check estimated propensities where a policy moves its mass, and return f of :func:`correct_along_policy`.
+
+    The policy may have been learned from some of the rows: the trees of a row are fitted to other folds, and a policy
+    with few coefficients hardly depends on the row.
+    """
+    correction = correct_along_policy(log, mean, modelled)
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
     if correction is None:
         reason = f"the check needs {MIN_CONTEXTS} contexts, got {log.n_contexts}"
         reason = reason if log.actions.are_choices else "the check is not for label vectors"
         sentence = f"the overlap of the estimated propensities was not checked, because {reason}"
-        return _overlap("caution", None, threshold, sentence)
+        return _overlap("caution", None, threshold, sentence), None
     corrected, is_kept = correction
     evidence = log_evidence(log, [corrected], log.log_propensity)
     context = _contexts_of(log, modelled)
@@ -153,7 +143,7 @@ def check_estimates(
             "a model fitted to other rows, which knows the policy, predicts the logged actions "
             f"10^{evidence / np.log(10):.0f} times better than the estimated propensities do, and {sentence}"
         )
-    return _overlap(worst_level(fails, is_rejected), overestimated, threshold, sentence)
+    return _overlap(worst_level(fails, is_rejected), overestimated, threshold, sentence), corrected
 
 
 def _overlap(level: str, value: float | None, threshold: str, sentence: str) -> Check:
