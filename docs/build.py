@@ -33,8 +33,9 @@ import runpy
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
+from itertools import product
 from pathlib import Path
 
 import matplotlib
@@ -45,7 +46,6 @@ from PIL import Image
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.config import project_config
-from drcrm.paper.evaluation_results import COLUMNS as EVALUATION_COLUMNS
 from drcrm.paper.evaluation_results import FIGURES as EVALUATION_FIGURES
 from drcrm.paper.reports.experiment_figures import FIGURES, overview
 from drcrm.paper.reports.figure_data import DatasetResults
@@ -149,6 +149,11 @@ def rows(name: str, table: str) -> pd.DataFrame:
         raise InputError(f"{path}: not a readable csv file ({error})") from None
 
 
+def published(file: str) -> pd.DataFrame:
+    """Return a table of a study, a lemma or an evaluation in docs/results."""
+    return read_csv(ROOT / f"docs/results/{file}", [])
+
+
 def read_provenance(name: str) -> dict:
     """Return the record of an experiment's run."""
     path = ROOT / f"docs/results/{name}_provenance.json"
@@ -231,11 +236,11 @@ def results(name: str, figure: str, dataset: str) -> DatasetResults:
     return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
 
 
-def write_figure(draw: Callable[..., Figure], *data: object, file: str, dpi: int | None = None) -> None:
+def write_figure(draw: Callable[..., Figure], data: object, file: str, dpi: int | None = None) -> None:
     """Draw a figure, and save it in docs/figures with few colours, which takes a third of the bytes."""
     drawn = BytesIO()
     with matplotlib.rc_context(RC):
-        draw(*data).savefig(drawn, format="png", dpi=dpi)
+        draw(data).savefig(drawn, format="png", dpi=dpi)
     image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)
     with atomic(ROOT / "docs/figures" / file) as part:
         image.save(part, optimize=True)
@@ -252,39 +257,19 @@ def write_figures(name: str) -> None:
         write_figure(overview, data, file=f"{name}_overview.png")
 
 
-def theory_figures() -> dict[str, tuple[str, str]]:
-    """Return the figure and the data set of each image of a lemma in the pages."""
-    texts = [path.read_text(encoding="utf-8") for path in hand_written_pages()]
-    blocks = [block for text in texts for block in re.findall(r"<!-- theory (\w+) (\w+) -->", text)]
-    return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in blocks}
-
-
-def write_theory_figures() -> None:
-    """Draw the figures of the lemmas."""
-    for file, (figure, dataset) in theory_figures().items():
-        lemma = LEMMA_FIGURES[figure]["lemma"]
-        table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
-        write_figure(THEORY_FIGURES[figure], table, file=file)
-
-
-def write_study_figures() -> None:
-    """Draw the figures of the studies."""
-    for name, draw in STUDY_FIGURES.items():
-        write_figure(draw, read_csv(ROOT / f"docs/results/{name}.csv", []), file=f"{name}.png")
-
-
-def evaluation_figures() -> dict[str, tuple[str, str]]:
-    """Return the evaluation and the measure of each image in the pages."""
-    names = [f"{name}_{measure}" for name in shipped_configuration()["evaluations"] for measure in EVALUATION_FIGURES]
-    pages = "".join(path.read_text(encoding="utf-8") for path in hand_written_pages())
-    return {f"{name}.png": tuple(name.rsplit("_", 1)) for name in names if f"{name}.png" in pages}
-
-
-def write_evaluation_figures() -> None:
-    """Draw the figures of experiments of the kind evaluation."""
-    for file, (name, measure) in evaluation_figures().items():
-        metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
-        write_figure(EVALUATION_FIGURES[measure], metrics, file=file)
+def drawn_figures() -> dict[str, tuple[Callable[..., Figure], Callable[[], object]]]:
+    """Return how to draw the figures of the lemmas, the studies and the evaluations, and their data, by file."""
+    text = "".join(path.read_text(encoding="utf-8") for path in hand_written_pages())
+    drawn: dict[str, tuple[Callable, Callable]] = {
+        f"{name}.png": (draw, partial(published, f"{name}.csv")) for name, draw in STUDY_FIGURES.items()
+    }
+    for figure, dataset in re.findall(r"<!-- theory (\w+) (\w+) -->", text):
+        table = f"theory_{LEMMA_FIGURES[figure]['lemma']}_{dataset}.csv.gz"
+        drawn[f"theory_{figure}_{dataset}.png"] = THEORY_FIGURES[figure], partial(published, table)
+    for name, (measure, draw) in product(shipped_configuration()["evaluations"], EVALUATION_FIGURES.items()):
+        if f"{name}_{measure}.png" in text:
+            drawn[f"{name}_{measure}.png"] = draw, partial(published, f"{name}.csv")
+    return drawn
 
 
 def losses_block(name: str, metric: str, selection: str) -> str:
@@ -295,10 +280,6 @@ def losses_block(name: str, metric: str, selection: str) -> str:
 def theory_block(figure: str, dataset: str) -> str:
     """Return a figure of a lemma with its caption."""
     config = shipped_configuration()
-    if figure not in LEMMA_FIGURES:
-        raise InputError(f"no figure {figure!r} of the theory, only {', '.join(LEMMA_FIGURES)}")
-    if dataset not in config[THEORY]["datasets"]:
-        raise InputError(f"the theory has no data set {dataset!r}")
     words = {"data": config["datasets"][dataset]["label"], "repetitions": config[THEORY]["repetitions"]}
     title, text = LEMMA_FIGURES[figure]["title"], caption("theory", words, lemma_figure=figure)
     return f'<img src="../figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
@@ -311,23 +292,18 @@ def provenance_block(name: str) -> str:
 
 def table_block(name: str) -> str:
     """Return a table of published results."""
-    if name not in TABLES:
-        raise InputError(f"no table {name!r}, only {', '.join(TABLES)}")
     return TABLES[name]()
 
 
 def evaluation_block(name: str, function: str) -> str:
     """Return a summary of a published evaluation."""
-    metrics = read_csv(ROOT / f"docs/results/{name}.csv", EVALUATION_COLUMNS)
-    table = STUDIES["summarise"]("evaluation", metrics, function)
+    table = STUDIES["summarise"]("evaluation", published(f"{name}.csv"), function)
     return reference_pages.format_table(table.columns, table.to_numpy())
 
 
 def study_block(name: str, function: str = "summary") -> str:
     """Return a summary of the published table of a study."""
-    if name not in STUDIES["questions"]():
-        raise InputError(f"no study {name!r}")
-    summary = STUDIES["summarise"](name, read_csv(ROOT / f"docs/results/{name}.csv", []), function)
+    summary = STUDIES["summarise"](name, published(f"{name}.csv"), function)
     return reference_pages.format_table(summary.columns, summary.to_numpy())
 
 
@@ -366,13 +342,10 @@ def fill(text: str) -> str:
     def write_block(block: re.Match) -> str:
         kind, *arguments = block[2].split()
         try:
-            inspect.signature(BLOCKS[kind]).bind(*arguments)
-        except (KeyError, TypeError):
-            known = " or ".join(
-                " ".join([name, *inspect.signature(write).parameters]) for name, write in BLOCKS.items()
-            )
-            raise InputError(f"no block {block[2]!r}: expected {known}") from None
-        return f"{block[1]}\n{BLOCKS[kind](*arguments)}\n{block[3]}"
+            return f"{block[1]}\n{BLOCKS[kind](*arguments)}\n{block[3]}"
+        except (KeyError, TypeError) as error:
+            known = [" ".join([name, *inspect.signature(write).parameters]) for name, write in BLOCKS.items()]
+            raise InputError(f"no block {block[2]!r} ({error}): expected {' or '.join(known)}") from error
 
     return BLOCK.sub(write_block, text)
 
@@ -399,18 +372,10 @@ def experiment_documents() -> dict[Path, str]:
     return {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
 
 
-def reference_documents() -> dict[Path, str]:
-    """Return the generated pages of the reference by path."""
-    pages = {
-        "api": reference_pages.format_api(),
-        "commands": reference_pages.format_commands(),
-    }
-    return {ROOT / f"docs/reference/{name}.md": text for name, text in pages.items()}
-
-
 def write_pages() -> None:
     """Write the pages that are not committed, if their text changed."""
-    documents = {**experiment_documents(), **reference_documents(), **repository_documents(ROOT)}
+    commands = {ROOT / "docs/reference/commands.md": reference_pages.format_commands()}
+    documents = {**experiment_documents(), **commands, **repository_documents(ROOT)}
     for path, text in documents.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(exist_ok=True)
@@ -427,10 +392,9 @@ def main(arguments: list[str]) -> None:
     for name in finished():
         write_figures(name)
     members = list(map(experiment, sharpness_figure.EXPERIMENTS))
-    write_figure(sharpness_figure.draw_sharpness, members, file="sharpness.png", dpi=150)
-    write_theory_figures()
-    write_study_figures()
-    write_evaluation_figures()
+    write_figure(sharpness_figure.draw_sharpness, members, "sharpness.png", dpi=150)
+    for file, (draw, read) in drawn_figures().items():
+        write_figure(draw, read(), file)
     for path, text in documents.items():
         write_text(path, text)
 

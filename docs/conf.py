@@ -39,7 +39,7 @@ nitpick_ignore_regex = [("py:.*", r".*")]
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 
-autosummary_generate = ["reference/api.md"]  # docs/build.py writes it after Sphinx has listed the pages
+autosummary_generate = ["reference/api.rst"]
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 

@@ -103,8 +103,7 @@ def test_committed_documents_are_current():
     pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
     images = {Path(link).name for picture in pictures for link in picture.links.values()}
     images |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
-    images |= set(build.theory_figures()) | {f"{name}.png" for name in build.STUDY_FIGURES}
-    images |= set(build.evaluation_figures())
+    images |= set(build.drawn_figures())
     images |= {"sharpness.png", "own_log.png", "policy_tree.png"}  # the last two are screenshots of a log's report
     assert images == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 120_000
@@ -144,14 +143,11 @@ def test_blocks_are_replaced_and_other_text_is_kept(finished):
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses name metric "),
-        ("losses small", "no block 'losses small': expected losses name metric selection or"),
+        ("picture small grid yeast", "no block 'picture small grid yeast' ('picture'): expected losses name metric "),
+        ("losses small", "no block 'losses small' (losses_block() missing 2 required"),
         ("losses small greedy_loss top", "small has no table of greedy_loss by top, only of expected_loss, greedy_los"),
-        (
-            "theory gone digits",
-            "no figure 'gone' of the theory, only coverage_95, coverage_80, coverage_divergences, w",
-        ),
-        ("theory width yeast", "the theory has no data set 'yeast'"),
+        ("theory gone digits", "no block 'theory gone digits' ('gone'): expected "),
+        ("table gone", "no block 'table gone' ('gone'): expected "),
         ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
         ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),
     ],
