@@ -108,8 +108,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         SLICES,
     ),
     "guardrail_is_an_outcome": (
-        'log.with_cost(np.array(log.column("guardrails")[:, place]))',
-        'log.with_cost(-np.array(log.column("guardrails")[:, place]))',
+        'log, forecasts = log.with_cost(np.array(log.column("guardrails")[:, place]))',
+        'log, forecasts = log.with_cost(-np.array(log.column("guardrails")[:, place]))',
         Row(guardrail="absolute", estimate="ips"),
     ),
     "counts_are_copies": (
