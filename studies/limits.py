@@ -96,9 +96,7 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return how often limits hold, and their cost."""
-    columns = ["better", "shown", "wrong", "covered", "used", "gain", "best"]
-    cells = (
-        (row["limit"], row["candidates"], str(row["logs"]), *(number(row[name]) for name in columns))
-        for _, row in table.iterrows()
-    )
-    return table_of(("limit", "candidates", "logs", *columns), cells)
+    shares = {"better": "*better*", "shown": "said to hold", "wrong": "wrongly", "covered": "use ≤ bound"}
+    columns = shares | {"used": "use", "gain": "gain", "best": "gain of the best policy"}
+    cells = ((row["limit"], row["candidates"], *(number(row[name]) for name in columns)) for _, row in table.iterrows())
+    return table_of(("limit", "candidates", *columns.values()), cells)
