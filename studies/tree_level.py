@@ -5,7 +5,7 @@ single action on held-out rows, or in blocks. Rewards do not depend on actions, 
 
 The table has a row per validation: the number of ``logs``, the share of logs with the verdict *better*, the p-value of
 a one-sided binomial test that this share is more than 5 %, the share of logs whose answer has leaves (``leaves``), and
-among these the share in which all intervals contain 0 (``covered``). Blocks have no leaves.
+among these the share in which all intervals contain 0 (``covered``).
 """
 
 from __future__ import annotations

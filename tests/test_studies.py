@@ -28,7 +28,6 @@ UNPUBLISHED = {
     "block_verdicts",
     "sharp_coverage",
     "shift_learning",
-    "tree_level",
 }  # configured studies without a published table
 LARGE = "large_action_sets", "large_action_sets_pooled"  # experiments, by their cost model
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
@@ -152,6 +151,15 @@ def test_published_limits_hold_and_keep_most_of_the_gain():
     stated = numbers("docs/user-guide/limits.md", "in # to # % of the logs. The learned policies have # to # % of the")
     measured = [100 * rows["covered"].min(), 100 * rows["covered"].max(), kept.min(), kept.max()]
     assert stated == [round(value) for value in measured]
+
+
+def test_published_trees_are_not_called_better_too_often_and_their_leaves_have_valid_intervals():
+    """Of 500 null logs, 38 may be *better*; the intervals of all leaves hold together in 93 %."""
+    rows = published("tree_level").set_index("validation")
+    assert (rows["logs"] == 500).all()
+    assert ((rows["better"] * rows["logs"]).round() <= 38).all()
+    assert (rows["covered"] >= 0.93).all()
+    assert (rows["leaves"] * rows["logs"] >= 200).all()
 
 
 def test_published_certificates_with_heavy_tails_are_false_in_at_most_7_percent(study):
