@@ -52,7 +52,7 @@ import skdr_eval
 from sklearn.dummy import DummyRegressor
 from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # studies/verdicts.py
 
-from drcrm import read_log
+from drcrm import BanditLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.diagnosis import diagnose
@@ -128,7 +128,7 @@ def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitate
     """Return the verdict on each policy."""
     mapping = {"action": "action", "reward": "click", "features": {"numeric": COLUMNS}}
     mapping |= {"propensity": None, "propensity_model": "auto"} if is_imitated else {"propensity": "p"}
-    log = read_log(frame, mapping)
+    log = BanditLog.from_frame(frame, mapping)
     assert (log.context == np.arange(len(frame))).all()
     assert [str(name) for name in log.encoding.names] == NAMES
     verdicts = {}

@@ -38,7 +38,6 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.off_policy_value import off_policy_value, off_policy_values
 from drcrm.logs.cli.setup.example import SECTIONS, draw_visits
-from drcrm.logs.read_log import read_log
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.datasets.source_formats import load_digits
 
@@ -109,7 +108,7 @@ class Shop:
     def draw(self, rng: np.random.Generator) -> tuple[BanditLog, dict[str, np.ndarray]]:
         """Return a log, and the probabilities of the evaluated policies in its contexts."""
         frame, logging = draw_visits(ROWS, 0.7, int(rng.integers(2**31)))
-        log = read_log(frame, self.mapping)
+        log = BanditLog.from_frame(frame, self.mapping)
         order = [[*SECTIONS].index(name) for name in log.encoding.names]
         return log, {name: policy[:, order] for name, policy in self.policies_on(frame, logging).items()}
 

@@ -55,7 +55,7 @@ def write_table(frame: pd.DataFrame, folder: Path, name: str) -> Path:
 def read_as(form: str, frame: pd.DataFrame, mapping: dict, folder: Path) -> drcrm.BanditLog:
     """Return the log of a frame: from the frame itself, or from the file ``log.FORM`` that this function writes."""
     if form == "frame":
-        return drcrm.read_log(frame, mapping)
+        return drcrm.BanditLog.from_frame(frame, mapping)
     return drcrm.read_log(write_table(frame, folder, f"log.{form}"), mapping)
 
 

@@ -50,7 +50,7 @@ def test_the_robust_end_of_a_grid_has_the_smaller_weights(kind, logs):
     ("kind", "value", "message"),
     [
         (Implicit, 0, "exploration is 0, expected a finite number > 0"),
-        (Smoothed, 1.5, "exponent is 1.5, expected a number above 0 and at most 1"),
+        (Smoothed, 1.5, "exponent is 1.5, expected at most 1"),
         (Shrunk, -1, "shrinkage is -1, expected a finite number > 0"),
         *(
             (kind, clip, "clip is .*, expected a number ≥ 1, or None")

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_parameters, constructor_repr, derivative_fault, exp
-from drcrm.arrays.validation import check_choice, check_positive, check_share, to_float
+from drcrm.arrays.validation import check_choice, check_positive, to_float
 from drcrm.errors import InputError
 
 ValueAndSlope = tuple[np.ndarray, np.ndarray]
@@ -127,7 +127,9 @@ class Smoothed(Weight):
     robust_end = "low"
 
     def __init__(self, exponent: float):
-        self.exponent = check_share(exponent, "exponent")
+        self.exponent = check_positive(exponent, "exponent")
+        if exponent > 1:
+            raise InputError(f"exponent is {exponent!r}, expected at most 1")
 
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         value = log_prob - self.exponent * log_propensity
@@ -172,7 +174,9 @@ class Subgaussian(Weight):
     """
 
     def __init__(self, correction: float):
-        self.correction = check_share(correction, "correction")
+        self.correction = check_positive(correction, "correction")
+        if correction > 1:
+            raise InputError(f"correction is {correction!r}, expected at most 1")
 
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         inverse = log_propensity - log_prob

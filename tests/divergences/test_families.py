@@ -139,7 +139,7 @@ def test_an_incoherent_divergence_is_an_error_with_the_reason(divergence, reason
     ("make", "reason"),
     [
         (lambda: CVaR(0), "alpha.* 0"),
-        (lambda: CVaR(1.5), "alpha is 1.5, expected a number above 0 and at most 1"),
+        (lambda: CVaR(1.5), "alpha must be at most 1, got 1.5"),
         (lambda: PhiBall(CVaR(0.5), 0.1), r"radius must be None for CVaR\(0.5\), which has no radius, got 0.1"),
         (lambda: PhiBall("kl"), "radius.* None"),
         (lambda: PhiBall("kl", -1), "radius.* -1"),

@@ -82,7 +82,7 @@ def test_estimates_from_noise_are_calibrated():
 
 def test_a_log_records_that_its_propensities_are_estimated():
     frame, _ = softmax_frame(60)
-    log = drcrm.read_log(frame, MAPPING)
+    log = drcrm.BanditLog.from_frame(frame, MAPPING)
     assert log.imitated_propensities
     assert np.array_equal(log.propensity, estimates(frame))
     assert log.recount(np.arange(60) % 2).imitated_propensities

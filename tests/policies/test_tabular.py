@@ -26,7 +26,6 @@ from drcrm import (
     SoftmaxPolicy,
     off_policy_value,
     policy_support,
-    read_log,
 )
 from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.errors import InputError
@@ -176,7 +175,7 @@ def shop_log(n: int = 400):
     frame = pd.DataFrame({"age": rng.normal(size=n), "action": rng.choice(TEXTS, n), "p": 0.25})
     frame["reward"] = 1.0 * (frame.action == np.where(frame.age > 0, "send", "card"))
     mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": {"numeric": ["age"]}}
-    return read_log(frame, mapping), frame
+    return BanditLog.from_frame(frame, mapping), frame
 
 
 @pytest.mark.parametrize("form", ["classifier", "pipeline", "search", "object"])

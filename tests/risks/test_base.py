@@ -127,7 +127,7 @@ def test_the_robust_end_of_a_grid_is_the_more_pessimistic(name):
         (lambda: KLBall(-1), "radius.* -1"),
         (lambda: Chi2Ball(float("nan")), "radius.* nan"),
         (lambda: VariancePenalizedRisk(float("inf")), "penalty.* inf"),
-        (lambda: AdaptiveBoltzmannRisk(1, "median"), "variance is 'median', expected one of 'mean', 'sum'"),
+        (lambda: AdaptiveBoltzmannRisk(1, "median"), "variance must be 'mean' or 'sum', got 'median'"),
         (lambda: KLBall("wide"), "radius.* 'wide'"),
         (lambda: MeanRisk()([1, float("nan")]), "z .*nan in row 1"),
         (lambda: MeanRisk()([1, 2], [1, -1]), "weights .*-1.0 in row 1"),

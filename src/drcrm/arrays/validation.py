@@ -222,11 +222,6 @@ def check_positive(value: object, name: str) -> float:
     return _check_real(value, name, 0 < to_float(value) < np.inf, "a finite number > 0")
 
 
-def check_share(value: object, name: str) -> float:
-    """Return ``value`` as a float if it is in (0, 1]."""
-    return _check_real(value, name, 0 < to_float(value) <= 1, "a number above 0 and at most 1")
-
-
 def check_fraction(value: object, name: str) -> float:
     """Return ``value`` as a float if it is in [0, 1]."""
     return _check_real(value, name, 0 <= to_float(value) <= 1, "a number from 0 to 1")

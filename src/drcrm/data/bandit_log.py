@@ -93,6 +93,62 @@ class BanditLog(CountedRows):
     imitated_propensities = False
 
     @classmethod
+    def from_frame(cls, frame: Any, mapping: Any) -> BanditLog:
+        """Return the log in the rows of a table.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Table with one row per decision.
+        mapping : dict, path of YAML or JSON, or LogMapping
+            Meaning of the columns: ``{"action": "item", "propensity": "p", "reward": "click", "features": {"numeric":
+            ["age"], "categorical": ["city"]}}``. The cost is the negated reward.
+
+        Returns
+        -------
+        BanditLog
+            Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated.
+
+        Raises
+        ------
+        InputError
+            If a column is missing or a value is invalid. The message names the row of the value, counted from 0.
+        """
+        import pandas as pd
+
+        from drcrm import read_log  # the readers are in a layer above
+
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
+        return read_log(frame, mapping)
+
+    @classmethod
+    def from_obp(cls, feedback: Mapping[str, Any]) -> BanditLog:
+        """Return the log in a dictionary of logged feedback of the Open Bandit Pipeline.
+
+        Parameters
+        ----------
+        feedback : mapping
+            Arrays ``action`` (n,), ``reward`` (n,), ``pscore`` (n,) and ``context`` (n, d); optionally ``position``,
+            ``n_actions`` and ``n_rounds``.
+
+        Returns
+        -------
+        BanditLog
+            Log whose X is ``context`` with an appended constant 1, and whose costs are the negated rewards.
+
+        Raises
+        ------
+        InputError
+            If a key is missing or an array is invalid. The message names the row of the invalid value.
+        """
+        from drcrm import read_log
+
+        if not isinstance(feedback, Mapping):
+            raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
+        return read_log(feedback)
+
+    @classmethod
     def unchecked(cls, **attributes: Any) -> BanditLog:
         """Return a log with these attributes, without checking them.
 

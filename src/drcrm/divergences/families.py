@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.numerics import exp
-from drcrm.arrays.validation import check_share
+from drcrm.arrays.validation import check_positive
 from drcrm.divergences.base import Divergence, SmoothDivergence
 from drcrm.divergences.dual_search import Sums, WorstCase
 from drcrm.errors import InputError
@@ -137,7 +137,9 @@ class CVaR(Divergence):
     takes_radius = False
 
     def __init__(self, alpha: float):
-        self.alpha = check_share(alpha, "alpha")
+        self.alpha = check_positive(alpha, "alpha")
+        if self.alpha > 1:
+            raise InputError(f"alpha must be at most 1, got {alpha!r}")
 
     def phi(self, t: Any) -> np.ndarray:
         return np.where(np.asarray(t) * self.alpha <= 1 + 1e-12, 0.0, np.inf)

@@ -36,25 +36,20 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     Parameters
     ----------
     path : str, Path or sequence of them; DataFrame; or mapping
-        Log file; or files and folders of one format other than npz; or a table with one row per decision; or logged
-        feedback of the Open Bandit Pipeline: a dictionary of the arrays ``action``, ``reward``, ``pscore`` and
-        ``context``, and optionally ``position``, ``n_actions`` and ``n_rounds``.
+        Log file; or files and folders of one format other than npz; or a table in memory; or a dictionary of the Open
+        Bandit Pipeline, see :meth:`BanditLog.from_obp`.
     mapping : dict, path of YAML or JSON, or LogMapping, optional
-        Meaning of the columns of CSV, Parquet and a table: ``{"action": "item", "propensity": "p", "reward": "click",
-        "features": {"numeric": ["age"], "categorical": ["city"]}}``. The cost is the negated reward. Other formats need
-        none.
+        Meaning of the columns of CSV and Parquet: see :meth:`BanditLog.from_frame`. Other formats need none.
 
     Returns
     -------
     BanditLog
-        Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated. The X of
-        feedback is ``context`` with an appended constant 1.
+        Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated.
 
     Raises
     ------
     InputError
         If the file or the mapping is invalid. The message is one line that begins with the path of the invalid file.
-        For a table or feedback it names the row of an invalid value, counted from 0.
     """
     log = read_raw_log(path, mapping)
     if log.propensity is None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice, check_nonnegative, check_positive
+from drcrm.arrays.validation import check_nonnegative, check_positive
+from drcrm.errors import InputError
 from drcrm.risks.base import Evaluation, Risk
 from drcrm.risks.moments import boltzmann_mean, centred_moments, magnitude
 
@@ -51,8 +52,10 @@ class AdaptiveBoltzmannRisk(Risk):
     """
 
     def __init__(self, radius: float, variance: str = "mean"):
+        if not (isinstance(variance, str) and variance in ("mean", "sum")):
+            raise InputError(f"variance must be 'mean' or 'sum', got {variance!r}")
         self.radius = check_nonnegative(radius, "radius")
-        self.variance = check_choice(("mean", "sum"), variance, "variance")
+        self.variance = variance
 
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         unit = magnitude(z)  # squares of larger numbers overflow

@@ -139,7 +139,7 @@ def test_learn_compares_with_the_baseline(weeks, compare, tmp_path):
     assert "the baseline old.npz" in answer["verdict"]["sentence"]
     stored = read_policy(tmp_path / ("p.npz" if answer["kept"] != "baseline" else "p.candidate.npz"))
     frame = pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
-    log = drcrm.read_log(frame, MAPPING)
+    log = drcrm.BanditLog.from_frame(frame, MAPPING)
     log = log.replace(X=stored.encoding.contexts(frame)).recount(heldout.astype(int))
     old = read_policy(weeks / "old.npz")
     mean = old.policy.marginals(old.encoding.contexts(frame[heldout]))
@@ -210,7 +210,7 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
         assert shares == [share for share, _ in stored.policy.components(X, part.actions, "")] == [0.7, 0.3]
     np.testing.assert_allclose(policy.log_prob, stored.policy.log_prob(X, part.Y), rtol=1e-9)
     with pytest.raises(InputError, match="the baseline is over"):
-        policy_on_rows(stored, raw_log, None, drcrm.read_log(decisions(50), MAPPING))
+        policy_on_rows(stored, raw_log, None, drcrm.BanditLog.from_frame(decisions(50), MAPPING))
 
 
 # Bounds that hold at every look

@@ -9,7 +9,8 @@ import pytest
 from diagnosed_logs import failed_keys, reach_verdict
 from scipy import sparse
 
-from drcrm import ActionLists, BanditLog, read_log
+from drcrm import ActionLists, BanditLog
+from drcrm.logs.batches import BanditLog as FileLog
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import RETEST
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
@@ -113,7 +114,7 @@ def test_all_columns_of_a_category_are_one_feature():
     frame["status"] = np.where(reward > 0, "paid", np.where(X[:, 1] > 0, "open", "closed"))
     features = {"numeric": list("abcd"), "categorical": ["status"]}
     mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": features}
-    log = read_log(frame, mapping)
+    log = FileLog.from_frame(frame, mapping)
     numeric = {name: slice(column, column + 1) for column, name in enumerate("abcd")}
     assert log.encoding.columns == {**numeric, "status": slice(4, 7)}
     policy = np.full((400, K), 1 / K)
@@ -130,7 +131,7 @@ def test_all_columns_of_a_category_are_one_feature():
     verdict = reach_verdict(compare_with_logging(policy, halved), diagnose(halved, policy))
     assert (verdict.verdict, verdict.changes) == ("the log cannot say", changes)
     many = frame.assign(status=[f"{name} {row % 70}" for row, name in enumerate(frame["status"])])
-    log = read_log(pd.concat([many] * 5), mapping)
+    log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)
     assert check_leakage(log).level == "fail"
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import drcrm
-from drcrm import CostModel, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT
@@ -107,9 +107,9 @@ def test_wrong_weights_are_refused(tmp_path, monkeypatch):
 
 def test_support_is_read_from_the_weights():
     frame = weighted_frame(400)
-    log = drcrm.read_log(frame, MAPPING)
+    log = BanditLog.from_frame(frame, MAPPING)
     policy = SoftmaxPolicy(np.zeros((log.X.shape[1], 3)))
-    plain = drcrm.read_log(frame, MAPPING | {"propensity": "p"})
+    plain = BanditLog.from_frame(frame, MAPPING | {"propensity": "p"})
     known = frame[[f"w_{name}" for name in sorted(ACTIONS)]].to_numpy()
     unsupported = pytest.approx((known < SUPPORT / 3).mean(), rel=1e-9)
     for estimate in ("ips", "snips", "dr"):
@@ -125,12 +125,12 @@ def test_the_logging_policys_terms_vary_less_with_the_same_mean():
     """The known m0(x) replaces the modelled cost of the drawn action, whose draw is noise."""
     values, model = (
         {"known": [], "unknown": []},
-        CostModel().fit(drcrm.read_log(weighted_frame(400, 99), MAPPING)),
+        CostModel().fit(BanditLog.from_frame(weighted_frame(400, 99), MAPPING)),
     )
     for seed in range(20):
         frame = weighted_frame(300, seed)
         for name, propensity in (("known", MAPPING["propensity"]), ("unknown", "p")):
-            log = drcrm.read_log(frame, MAPPING | {"propensity": propensity})
+            log = BanditLog.from_frame(frame, MAPPING | {"propensity": propensity})
             policy = SoftmaxPolicy(np.array([[0, 0, 1.0], [0, -9, 0], [0, -9, 0]]))
             value = off_policy_value(policy, log, baseline="logging", estimate="dr", cost_model=model)
             values[name].append([float(value), value.standard_error])
@@ -144,7 +144,7 @@ def test_the_audit_compares_shares_of_actions_with_the_weights():
     frame = weighted_frame(3000)
 
     def mean_ratio(frame: pd.DataFrame):
-        log = drcrm.read_log(frame, MAPPING)
+        log = BanditLog.from_frame(frame, MAPPING)
         [check] = [test for test in audit_propensities(log, cross_fit_propensities(log))[0] if "mean" in test.key]
         return check
 

@@ -157,7 +157,7 @@ def test_invalid_times_are_rejected_with_their_row(frame, mapping, value, messag
     frame["ts"] = as_written("text")
     frame["ts"] = frame["ts"].astype(object)
     frame.at[7, "ts"] = value
-    assert message in refusal(drcrm.read_log, frame, timed(mapping))
+    assert message in refusal(drcrm.BanditLog.from_frame, frame, timed(mapping))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def from_json(encoding):
 
 def test_arrays_are_those_of_the_frame(frame, mapping):
     """Reference: numpy."""
-    log = drcrm.read_log(frame, mapping)
+    log = drcrm.BanditLog.from_frame(frame, mapping)
     numeric = frame[NUMBERS].to_numpy(float)
     numeric = (numeric - numeric.mean(axis=0)) / numeric.std(axis=0)
     one_hot = np.stack([frame["city"] == city for city in ("Bern", "Zürich", "東京")], axis=1)
@@ -48,40 +48,40 @@ def test_arrays_are_those_of_the_frame(frame, mapping):
     assert log.propensity.tolist() == frame["p"].tolist()
     assert (log.encoding.names, log.imitated_propensities, dict(log.skipped)) == (["a", "b", "c"], False, {})
     costs = {"cost": "click", **{key: value for key, value in mapping.items() if key != "reward"}}
-    assert drcrm.read_log(frame, costs).cost.tolist() == frame["click"].tolist()
+    assert drcrm.BanditLog.from_frame(frame, costs).cost.tolist() == frame["click"].tolist()
 
 
 def test_label_vectors(frame, mapping):
     frame["l"], frame["k"] = frame["click"] == 1, 1 - frame["click"]
     mapping = {**mapping, "labels": ["l", "k"], "reward": "q"}
     del mapping["action"]
-    log = drcrm.read_log(frame, mapping)
+    log = drcrm.BanditLog.from_frame(frame, mapping)
     assert np.array_equal(log.Y, np.stack([frame["click"], 1 - frame["click"]], axis=1))
     assert log.encoding.names == ["l", "k"]
     frame["k"] = frame["k"] * 2
     with pytest.raises(InputError, match=r"label 'k' is 2.0 in row \d+, expected 0 or 1"):
-        drcrm.read_log(frame, mapping)
+        drcrm.BanditLog.from_frame(frame, mapping)
 
 
 @pytest.mark.parametrize("dtype", [int, float, str, object, "Int64", "category"])
 def test_numbered_actions_are_the_same_in_every_type(frame, mapping, dtype):
     frame["item"] = np.random.default_rng(1).choice([2, 10, 0], len(frame))
-    expected = drcrm.read_log(frame, mapping)
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
     assert expected.encoding.names == [0, 2, 10]
     frame["item"] = frame["item"].astype(dtype)
-    assert_same_log(drcrm.read_log(frame, mapping), expected)
+    assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
     frame["item"] = frame["item"].astype(float).astype(str)  # "2.0"
-    assert_same_log(drcrm.read_log(frame, mapping), expected)
+    assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
 
 
 def test_texts_that_look_like_the_same_number_are_different_actions(frame, mapping, tmp_path):
     frame["item"] = ["01", "1"] * 20
-    assert drcrm.read_log(frame, mapping).encoding.names == ["01", "1"]
+    assert drcrm.BanditLog.from_frame(frame, mapping).encoding.names == ["01", "1"]
     assert drcrm.read_log(write_table(frame, tmp_path, "a.csv"), mapping).encoding.names == ["01", "1"]
 
 
 def test_encodings_of_older_versions_are_read(frame, mapping):
-    encoding = drcrm.read_log(frame, mapping).encoding
+    encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     older = {key: value for key, value in encoding.as_dict().items() if key not in ("indicators", "times")}
     assert encoding_of(older) == encoding == from_json(encoding)
 
@@ -90,7 +90,7 @@ def test_features_are_fitted_to_the_training_rows_only(frame, mapping):
     frame.loc[30:, "city"] = "Genf"
     raw_log = read_raw_log(frame, mapping)
     encoding = fit_encoding(raw_log, np.arange(30))
-    assert_same_log(encode(raw_log.take(np.arange(30)), encoding), drcrm.read_log(frame[:30], mapping))
+    assert_same_log(encode(raw_log.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
     heldout = encode(raw_log.take(np.arange(30, 40)), encoding)
     assert (heldout.X[:, 2:5] == 0).all()
     assert encoding.unseen(encoding.read(frame).features) == {"new value of 'city'": 10}
@@ -99,14 +99,14 @@ def test_features_are_fitted_to_the_training_rows_only(frame, mapping):
 
 def test_constant_columns_become_zero(frame, mapping):
     frame["age"] = 0.1
-    assert (drcrm.read_log(frame, mapping).X[:, 0] == 0).all()
-    assert drcrm.read_log(frame[:1], mapping).X.tolist() == [[0, 0, 1, 1]]
+    assert (drcrm.BanditLog.from_frame(frame, mapping).X[:, 0] == 0).all()
+    assert drcrm.BanditLog.from_frame(frame[:1], mapping).X.tolist() == [[0, 0, 1, 1]]
 
 
 def test_a_missing_category_is_a_category(frame, mapping, tmp_path):
     frame.loc[3, "city"] = None
     frame.loc[4, "city"] = ""
-    log = drcrm.read_log(frame, mapping)
+    log = drcrm.BanditLog.from_frame(frame, mapping)
     assert log.encoding.known["city"] == ["", "Bern", "Zürich", "東京"]
     assert log.X[3:5, 2].tolist() == [1, 1]
     for name in ("a.csv", "a.parquet"):
@@ -117,9 +117,9 @@ def test_many_values_are_hashed(frame, mapping):
     frame = pd.concat([frame] * 10, ignore_index=True)
     for n_values in (100, 101, 150):
         frame["city"] = [f"c{i % n_values}" for i in range(len(frame))]
-        encoding = drcrm.read_log(frame, mapping).encoding
+        encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
         assert isinstance(encoding.known["city"][0], str) == (n_values == 100)
-    log = drcrm.read_log(frame, mapping)
+    log = drcrm.BanditLog.from_frame(frame, mapping)
     assert sparse.issparse(log.X)
     X = log.X.toarray()
     assert (np.abs(X[:, 2:-1]).sum(axis=1) == 1).all()
@@ -138,6 +138,7 @@ def test_many_values_are_hashed(frame, mapping):
         (lambda frame: frame.assign(age=[[1]] * len(frame)), "age is "),
         (lambda frame: frame.assign(city=[[1]] * len(frame)), "city has values such as lists or maps"),
         (lambda frame: pd.concat([frame, frame["age"]], axis=1), "column 'age' occurs 2 times, expected once"),
+        (lambda frame: frame.to_dict(), "frame is of type dict, expected a pandas DataFrame"),
         (lambda frame: frame.assign(age=frame["age"] * 1e300), "age reaches "),
         (
             lambda frame: pd.concat([frame] * 50).assign(item=range(2000)),
@@ -147,11 +148,11 @@ def test_many_values_are_hashed(frame, mapping):
 )
 def test_invalid_frames_are_rejected(frame, mapping, change, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        drcrm.read_log(change(frame), mapping)
+        drcrm.BanditLog.from_frame(change(frame), mapping)
 
 
 def test_actions_keep_the_places_of_an_encoding(frame, mapping):
-    encoding = drcrm.read_log(frame, mapping).encoding
+    encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     fewer = frame[frame["item"] != "a"]
     log = encode(read_raw_log(fewer, mapping), encoding)
     assert [encoding.names[a] for a in log.Y] == fewer["item"].tolist()
@@ -201,7 +202,7 @@ def test_missing_texts_are_those_of_pandas():
 @pytest.mark.parametrize("text", ["", " NA", "nan", "#N/A"])
 @pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
 def test_missing_texts_are_missing_in_every_format(incomplete, mapping, tmp_path, text, form):
-    expected = drcrm.read_log(incomplete, mapping)
+    expected = drcrm.BanditLog.from_frame(incomplete, mapping)
     texts = incomplete.astype({name: str for name in NUMBERS})
     for name in NUMBERS:
         texts.loc[incomplete[name].isna(), name] = text

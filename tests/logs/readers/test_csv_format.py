@@ -22,7 +22,7 @@ def test_delimiter_and_decimal_sign_are_detected(frame, mapping, tmp_path, suffi
     path = tmp_path / f"log.{suffix}"
     frame.to_csv(path, sep=delimiter, decimal=decimal, index=False)
     log = drcrm.read_log(path, mapping)
-    assert_same_log(log, drcrm.read_log(frame, mapping))
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
     assert sum(len(X) for X, *_ in context_batches(path, log.encoding, 7)) == 40
     assert_same_log(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
@@ -33,7 +33,7 @@ def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     folder.mkdir()
     frame[:20].to_csv(folder / "a.tsv", sep="\t", index=False)
     frame[20:].to_csv(folder / "b.tsv.gz", sep="\t", index=False)
-    assert_same_log(drcrm.read_log(folder, mapping), drcrm.read_log(frame, mapping))
+    assert_same_log(drcrm.read_log(folder, mapping), drcrm.BanditLog.from_frame(frame, mapping))
     frame[20:].to_csv(folder / "c.tsv", sep="\t", decimal=",", index=False)
     with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; if commas are decimal signs"):
         drcrm.read_log(folder, mapping)

@@ -55,7 +55,7 @@ def expected_features(table: pd.DataFrame) -> np.ndarray:
 def test_rows_and_features_of_the_candidates(tmp_path, name):
     table = TABLE.assign(shown=TABLE["shown"].astype(bool)) if name == "True/False" else TABLE
     if name == "frame":
-        log = drcrm.read_log(table, MAPPING)
+        log = drcrm.BanditLog.from_frame(table, MAPPING)
     else:
         log = drcrm.read_log(write(tmp_path, table, name if "." in name else "log.csv"), MAPPING)
     lists = [group for _, group in TABLE.groupby("request", sort=False)]
@@ -72,7 +72,7 @@ def test_rows_and_features_of_the_candidates(tmp_path, name):
 def test_interactions_have_the_kernel_of_products_of_features(order):
     """ψ·ψ' is the sum, over all products, of products of the features' kernels; a missing price has an indicator."""
     table = TABLE.assign(price=TABLE["price"].mask(TABLE.index % 7 == 0))
-    log = drcrm.read_log(table, MAPPING | {"interactions": order})
+    log = drcrm.BanditLog.from_frame(table, MAPPING | {"interactions": order})
     features = log.actions.unbind(log.X).features
     price, age = ((table[name] - table[name].mean()) / table[name].std(ddof=0) for name in ("price", "age"))
     price = np.outer(price.fillna(0), price.fillna(0)) + np.outer(price.isna(), price.isna())

@@ -86,7 +86,7 @@ def test_nested_lists_are_read_like_a_row_for_each_candidate(decisions, flat, tm
     if rows:
         monkeypatch.setattr("drcrm.logs.read_log.ROWS", rows)
     path = write(decisions, tmp_path / f"log.{form}")
-    expected, log = drcrm.read_log(flat, MAPPING), drcrm.read_log(path, MAPPING)
+    expected, log = drcrm.BanditLog.from_frame(flat, MAPPING), drcrm.read_log(path, MAPPING)
     assert_same_log(log, expected)
     contexts = read_contexts(path, log.encoding)[0]
     assert np.allclose(contexts.features, expected.X)
@@ -94,7 +94,7 @@ def test_nested_lists_are_read_like_a_row_for_each_candidate(decisions, flat, tm
 
 def test_a_frame_with_lists_is_read_like_its_file(decisions, flat):
     """Without rounding."""
-    assert_same_log(drcrm.read_log(pd.DataFrame(decisions), MAPPING), drcrm.read_log(flat, MAPPING))
+    assert_same_log(drcrm.read_log(pd.DataFrame(decisions), MAPPING), drcrm.BanditLog.from_frame(flat, MAPPING))
 
 
 def test_a_field_may_mark_the_logged_candidate(decisions, flat, tmp_path):
@@ -104,7 +104,7 @@ def test_a_field_may_mark_the_logged_candidate(decisions, flat, tmp_path):
             item["shown"] = int(place == row["shown"])
     path = write([{name: row[name] for name in row if name != "shown"} for row in decisions], tmp_path / "log.jsonl")
     log = drcrm.read_log(path, MAPPING | {"chosen": "items.shown"})
-    assert_same_log(log, drcrm.read_log(flat, MAPPING))
+    assert_same_log(log, drcrm.BanditLog.from_frame(flat, MAPPING))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def feedback() -> dict:
 def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
     path = tmp_path / "log.npz"
     np.savez(path, **feedback)  # None becomes an array of objects
-    for log in (drcrm.read_log(feedback), drcrm.read_log(path)):
+    for log in (drcrm.BanditLog.from_obp(feedback), drcrm.read_log(path)):
         assert np.array_equal(log.X, np.column_stack([feedback["context"], np.ones(30)]))
         assert log.actions.shape == (4,)
         assert np.array_equal(log.Y, feedback["action"])
@@ -102,7 +102,7 @@ def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
 )
 def test_invalid_feedback_is_rejected(feedback, changes, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        drcrm.read_log({**feedback, **changes})
+        drcrm.BanditLog.from_obp({**feedback, **changes})
 
 
 def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):

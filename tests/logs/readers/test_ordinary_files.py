@@ -56,7 +56,7 @@ def test_booleans_are_1_and_0(frame, mapping, tmp_path, form, texts, mapped):
     rng = np.random.default_rng(0)
     features = {"numeric": ["age", "vip"], "categorical": ["city"]}
     frame["click"], frame["vip"] = rng.integers(0, 2, (2, len(frame)))
-    expected = drcrm.read_log(frame, mapping | {"features": features})
+    expected = drcrm.BanditLog.from_frame(frame, mapping | {"features": features})
     for name in ("click", "vip"):
         frame[name] = np.where(frame[name] == 1, *texts)
     log = read_as(form, frame, mapping | mapped | {"features": features}, tmp_path)
@@ -71,10 +71,10 @@ def test_booleans_of_every_type_are_labels_and_may_be_missing_features(frame, ma
     mapping |= {"labels": ["a", "b"], "features": {"numeric": ["vip"]}}
     frame["a"], frame["b"] = labels.T
     frame["vip"] = [None, 1.0, *labels[2:, 0]]
-    expected = drcrm.read_log(frame, mapping)
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
     for name in ("a", "b", "vip"):
         frame[name] = frame[name].map({1: True, 0: False}).astype(dtype)
-    assert_same_log(drcrm.read_log(frame, mapping), expected)
+    assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
 
 
 def test_commands_accept_several_files(tmp_path):
@@ -166,7 +166,7 @@ def test_parts_without_rows_are_skipped(frame, mapping, tmp_path, form):
     for name in ("_SUCCESS", ".part-0.crc", f"part-9.{form}"):
         (folder / name).touch()
     log = drcrm.read_log(folder, mapping)
-    assert_same_log(log, drcrm.read_log(frame, mapping))
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(folder, log.encoding)[0], log.X)
 
 
@@ -192,7 +192,7 @@ def test_folders_of_hive_are_columns(frame, mapping, tmp_path, form):
     for (place, city), part in frame.groupby(["place", "city"]):
         write_part(part.drop(columns=["place", "city"]), tmp_path / f"log/place={place}/city={quote(city)}/0.{form}")
     mapping["features"]["numeric"].append("place")
-    expected = drcrm.read_log(frame.sort_values(["place", "city"], key=by_quoted, kind="stable"), mapping)
+    expected = drcrm.BanditLog.from_frame(frame.sort_values(["place", "city"], key=by_quoted, kind="stable"), mapping)
     assert_same_log(drcrm.read_log(tmp_path / "log", mapping), expected)
 
 
@@ -241,7 +241,7 @@ def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
     log = drcrm.read_log(tmp_path / name, mapping)
     frame["age"] = pd.Series([json.loads(line)["age"] for line in text.splitlines()], dtype=float)
     frame["p"] = [json.loads(line)["p"] for line in text.splitlines()]
-    assert_same_log(log, drcrm.read_log(frame, mapping))
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(tmp_path / name, log.encoding)[0], log.X)
 
 
@@ -284,7 +284,7 @@ def test_types_in_json_may_change_in_later_rows(first, last, kind, tmp_path, mon
     mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {kind: ["tag"]}}
     frame = pd.DataFrame([{"tag": None} | row for row in rows])
     frame["tag"] = pd.to_numeric(frame["tag"]) if kind == "numeric" else frame["tag"]
-    assert_same_log(drcrm.read_log(tmp_path / "log.jsonl", mapping), drcrm.read_log(frame, mapping))
+    assert_same_log(drcrm.read_log(tmp_path / "log.jsonl", mapping), drcrm.BanditLog.from_frame(frame, mapping))
     message = "column 'other' is missing, expected one of the file's columns"
     with pytest.raises(InputError, match=message):
         drcrm.read_log(tmp_path / "log.jsonl", mapping | {"features": {"numeric": ["other"]}})
@@ -330,7 +330,7 @@ def test_rounded_ids_in_json_are_refused(number, tmp_path):
 @pytest.mark.parametrize("is_flat", [False, True])
 def test_fields_of_nested_objects_are_columns(frame, mapping, tmp_path, form, is_flat):
     """A column of the table comes before a field of the same name."""
-    expected = drcrm.read_log(frame, mapping)
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
     users = [{"age": age, "home": {"city": city}} for age, city in zip(frame["age"], frame["city"], strict=True)]
     nested, path = frame.drop(columns=["age", "city"]).assign(user=users), tmp_path / f"log.{form}"
     if is_flat:
@@ -382,7 +382,7 @@ def test_csv_of_other_programs_is_read(frame, mapping, tmp_path, write, keys):
     frame = frame.rename(columns={"age": "größe"}).replace({"city": {"東京": "Köln"}})
     frame.loc[3, "größe"], frame.loc[[4, 5], "city"] = None, None
     mapping |= {"features": {"numeric": ["größe", "price"], "categorical": ["city"]}}
-    expected = drcrm.read_log(frame, mapping)
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
     content = write(frame[["price", "größe", "city", "item", "p", "click"]].to_csv(index=False))
     for name in ("log.csv",) if "encoding" in keys else ("log.csv", "log.txt", "part-00000"):
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -436,9 +436,9 @@ def test_stray_quotation_marks_are_refused_with_their_lines(tmp_path, name, firs
 def test_quoted_texts_may_have_several_lines_and_commas(frame, mapping, tmp_path):
     frame["note"] = ["Dear shop,\nI like 5, 6, or 7,\nthat is, all", 'a "quoted", text\n', "1,2\n\n3,4", ""] * 10
     frame.to_csv(tmp_path / "log.csv", index=False)
-    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.read_log(frame, mapping))
+    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.BanditLog.from_frame(frame, mapping))
     frame[["note", *frame.columns[:-1]]].to_csv(tmp_path / "log.csv", index=False, sep=";")
-    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.read_log(frame, mapping))
+    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.BanditLog.from_frame(frame, mapping))
 
 
 def test_escapes_of_spark_are_named(frame, mapping, tmp_path):
@@ -454,8 +454,8 @@ def test_escapes_of_spark_are_named(frame, mapping, tmp_path):
 @pytest.mark.parametrize("columns", [[0, 1], [3, 7], [-1, 2**40]])
 def test_columns_of_a_frame_may_have_numbers_as_names(frame, mapping, columns):
     renames = dict(zip(("age", "price", "item", "p"), (*columns, 90, 91), strict=True))
-    expected, numbered = drcrm.read_log(frame, mapping), frame.rename(columns=renames)
+    expected, numbered = drcrm.BanditLog.from_frame(frame, mapping), frame.rename(columns=renames)
     for name in (int, str, np.int64):
         features = {"numeric": [*map(name, columns)], "categorical": ["city"]}
         keys = {"action": name(90), "propensity": name(91), "features": features}
-        assert_same_log(drcrm.read_log(numbered, mapping | keys), expected)
+        assert_same_log(drcrm.BanditLog.from_frame(numbered, mapping | keys), expected)

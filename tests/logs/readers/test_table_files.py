@@ -21,8 +21,8 @@ def test_a_file_is_read_like_its_frame(frame, mapping, tmp_path, name):
     if name == "packed_gz":
         path = path.rename(tmp_path / "log.csv")  # packed, whatever its name is
     log = drcrm.read_log(path, mapping)
-    assert_same_log(log, drcrm.read_log(frame, mapping))
-    assert log.encoding == drcrm.read_log(frame, mapping).encoding
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
+    assert log.encoding == drcrm.BanditLog.from_frame(frame, mapping).encoding
 
 
 @pytest.mark.parametrize("odd", ["<script>", "$x$", " a ", 'b"c', "a,b", "x\ny", "名前"])
@@ -33,7 +33,7 @@ def test_names_and_values_may_be_any_text(frame, mapping, tmp_path, odd, name):
     mapping = {**mapping, "features": {"numeric": ["age", "price"], "categorical": [odd]}}
     log, expected = (
         drcrm.read_log(write_table(frame, tmp_path, name), mapping),
-        drcrm.read_log(frame, mapping),
+        drcrm.BanditLog.from_frame(frame, mapping),
     )
     assert_same_log(log, expected)
     assert log.encoding == expected.encoding
@@ -85,7 +85,7 @@ def test_files_that_cannot_be_opened_are_rejected(mapping, tmp_path, name):
 
 
 def test_contexts_of_a_file_are_encoded_like_the_log(frame, mapping, tmp_path):
-    log = drcrm.read_log(frame, mapping)
+    log = drcrm.BanditLog.from_frame(frame, mapping)
     frame = frame[["city", "price", "age"]]
     frame.loc[2, "city"] = "Genf"
     X, unseen = read_contexts(write_table(frame, tmp_path, "a.csv"), log.encoding)
