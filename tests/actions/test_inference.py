@@ -8,7 +8,7 @@ import pytest
 from refusals import refusal
 from scipy import sparse
 
-from drcrm import CIPS, ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
+from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
 
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
@@ -66,7 +66,7 @@ def test_invalid_actions_are_rejected(arguments, message):
 def test_one_hot_label_vectors_are_rejected_as_a_single_choice():
     Y = np.eye(4, dtype=np.uint8)[np.random.default_rng(0).integers(0, 4, 30)]
     with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
-        CIPS().fit(np.ones((30, 1)), Y, np.full(30, 0.25), np.arange(30))
+        CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,13 @@ def best_penalty(log: BanditLog) -> float:
 @pytest.mark.parametrize("penalty", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("has_constant", [True, False])
 def test_the_model_is_ridge_regression_on_joint_features(dense, penalty, has_constant):
-    log = make_log(1, dense) if has_constant else without_constant(make_log(1, dense))
-    model, (coef, intercept) = CostModel(penalty).fit(log), fit_ridge(log, penalty)
+    log, model = make_log(1, dense) if has_constant else without_constant(make_log(1, dense)), CostModel(penalty)
+    coef, intercept = fit_ridge(log, penalty)
     if has_constant:
+        model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count)
         coef, intercept = into_constant(coef, intercept), 0.0
+    else:
+        model.fit(log)
     assert model.penalty_ == penalty
     assert model.coef_ == pytest.approx(coef, rel=1e-9, abs=1e-9)
     assert model.intercept_ == pytest.approx([0] * LABELS + [intercept], rel=1e-9)
@@ -161,10 +164,14 @@ def with_coef(coef) -> CostModel:
     return model
 
 
+def fit_two_rows(x: float = 1.0, actions=((0,), (1,)), cost=(1.0, 2.0)) -> CostModel:
+    return CostModel().fit(np.full((2, 1), x), actions, cost=cost)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CostModel().fit(np.ones((2, 1))), "log is of type ndarray, expected a BanditLog"),
+        (lambda: fit_two_rows(cost=None), "CostModel.fit needs cost=, one for each logged row"),
         *(
             (
                 lambda penalty=penalty: CostModel(penalty).fit(make_log()),
@@ -172,10 +179,11 @@ def with_coef(coef) -> CostModel:
             )
             for penalty in (0, -0.1, "large", None)
         ),
-        (
-            lambda: CostModel().fit(BanditLog([[1e-320]] * 2, [[0], [1]], [0.5, 0.5], [1, 2])),
-            "the cost model is not finite",
-        ),
+        (lambda: fit_two_rows(cost=[1.0]), r"cost has shape \(1,\), expected \(2,\)"),
+        (lambda: fit_two_rows(actions=[[0], [2]]), "Y has 2 in row 1, label 0"),
+        (lambda: fit_two_rows(actions=None), r"Y is not an array|Y has shape \(\)"),
+        (lambda: fit_two_rows(x=1e-320), "the cost model is not finite"),
+        (lambda: fit_two_rows(cost=[1e308, 1e308]), "cost has the largest magnitude 1e[+]308.*in another unit"),
     ],
 )
 def test_invalid_arguments_are_refused(make, message):

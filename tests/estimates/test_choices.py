@@ -117,10 +117,12 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
 
 
 @kinds
-def test_modelled_costs_of_a_cost_model(kind):
+def test_fit_and_modelled_costs_of_a_cost_model_agree(kind):
     choices, theta = Choices.drawn(29, restricted=kind == "listed"), random_coef(30)
-    X, log = choices.X if kind == "single" else choices.lists(), getattr(choices, kind)()
-    model = CostModel(0.1).fit(log)
+    X, A = (choices.X, choices.A) if kind == "single" else (choices.lists(), choices.position)
+    model = CostModel(0.1).fit(X, A, cost=choices.cost, context=choices.context, count=choices.count)
+    log = getattr(choices, kind)()
+    assert model.coef_ == pytest.approx(CostModel(0.1).fit(log).coef_, rel=1e-9, abs=1e-12)
     effects = action_effects(model, log.X, log.actions)
     by_action = np.zeros(choices.eligible.shape)
     by_action[choices.eligible] = effects if kind == "listed" else effects[choices.eligible]

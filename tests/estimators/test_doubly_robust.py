@@ -159,7 +159,7 @@ def test_small_logs_keep_the_logging_policy(contexts):
             estimator = DoublyRobustDRO().fit(X, Y, **rows, **groups, logging_policy=uniform)
         assert not estimator.coef_.any()
         assert (estimator.improvement_bound_, estimator.step_, estimator.heldout_.tolist()) == (0, 0, [])
-        model = CostModel().fit(BanditLog(X, Y, **rows))
+        model = CostModel().fit(X, Y, cost=rows["cost"], context=context)
         assert estimator.cost_model_.model.coef_ == pytest.approx(model.coef_, rel=1e-6, abs=1e-6)
 
 

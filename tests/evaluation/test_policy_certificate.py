@@ -217,7 +217,7 @@ def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():
     logging = SoftmaxPolicy(0.3 * rng.normal(size=(3, 4)))
     A, count = logging.sample(X, 1), rng.integers(1, 4, 60)
     p, c = np.exp(logging.log_prob(X, A)), rng.normal(size=60)
-    model, rows = CostModel(0.1).fit(BanditLog(X, A, p, c), True), np.repeat(np.arange(60), count)
+    model, rows = CostModel(0.1).fit(X, A, c), np.repeat(np.arange(60), count)
     logs = (
         BanditLog(X, A, p, c, count=count),
         BanditLog(X[rows], A[rows], p[rows], c[rows]),

@@ -109,7 +109,7 @@ def test_an_evaluation_computes_mapped_features_once_and_forgets_them(has_empty_
 @pytest.mark.parametrize(("is_linear", "start"), [(True, "model"), (False, "imitation")])
 def test_a_cost_model_over_the_contexts_is_used_over_mapped_features(is_linear, start):
     X, A, rows, _ = ring_log()
-    model, wide = CostModel(0.01).fit(BanditLog(X, A, **rows)), CostModel()
+    model, wide = CostModel(0.01).fit(X, A, cost=rows["cost"]), CostModel()
     options = {"estimate": "dr", "start": start}
     result = KLDRO(**options, features=SQUARES).fit(X, A, **rows, cost_model=model if is_linear else model.effects)
     wide.coef_, wide.intercept_ = np.vstack([model.coef_, np.zeros((3, 3))]), model.intercept_

@@ -281,7 +281,7 @@ def test_columns_are_those_of_the_fit(role, kind):
         "classifier": lambda: LogisticRegression().fit(X, rows["Y"]),
     }[kind]()
     if role == "cost_model":
-        fitted = CostModel().fit(BanditLog(X, **rows))
+        fitted = CostModel().fit(X, rows["Y"], rows["cost"])
         if kind in ("pipeline", "classifier"):
             estimator = DoublyRobustDRO(safe=False)
             fitted = estimator.fit(X, **rows, logging_policy=SoftmaxPolicy(np.zeros((3, 2)))).cost_model_
@@ -310,7 +310,7 @@ def test_columns_are_those_of_the_fit(role, kind):
 def test_a_fit_checks_the_columns_of_other_fits():
     X, rows = frame_log()
     reordered = X[["visits", "income", "one"]]
-    policy, model = CIPS().fit(X, **rows), CostModel().fit(BanditLog(X, **rows))
+    policy, model = CIPS().fit(X, **rows), CostModel().fit(X, rows["Y"], rows["cost"])
     for other in ({"logging_policy": policy}, {"cost_model": model}):
         with pytest.raises(InputError, match="another order"):
             CIPS(estimate="dr").fit(reordered, **rows, **other)

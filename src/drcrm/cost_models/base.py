@@ -12,7 +12,7 @@ import numpy as np
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array
-from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
 Predict = Callable[[Any, Features], np.ndarray]  # known predictions of a regressor for X
@@ -49,7 +49,7 @@ class BaseCostModel(ABC):
         InputError
             If the model cannot be fitted to the log.
         """
-        return self._fit(as_log(log).without_empty_rows(), **settings)
+        return self._fit(log.without_empty_rows(), **settings)
 
     def _fit(self, log: BanditLog, **settings: Any) -> Self:
         """Return the model, fitted to a log without rows of count 0."""

@@ -9,11 +9,11 @@ action lists     ĉ(x, a) = a + ψ_a·b
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from drcrm.actions import split_contexts
+from drcrm.actions import infer_actions, split_contexts
 from drcrm.actions.base import Actions
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
@@ -29,7 +29,7 @@ from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.cost_models.solvers.ridge_solvers import FOLDS, TOO_LARGE, make_solver
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import row_folds
-from drcrm.data.scaling import as_column, cost_deviation, feature_scales
+from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
 from drcrm.policies.prepared_log import append_row
 
@@ -81,36 +81,63 @@ class CostModel(BaseCostModel):
     def __init__(self, penalty: float | str = "auto"):
         self.penalty = penalty
 
-    def fit(self, log: BanditLog, action_intercepts: bool = False) -> Self:  # type: ignore[override]
-        """Fit the model to a log, without using the propensities.
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        Y: Any = None,
+        cost: Any = None,
+        context: Any = None,
+        count: Any = None,
+        n_actions: int | None = None,
+        action_intercepts: bool = False,
+    ) -> CostModel:
+        """Fit the model to a log, or to logged actions and costs.
 
         Parameters
         ----------
-        log : BanditLog
-            Training rows.
+        X : BanditLog, array or CSR (m, d), or ActionLists
+            A log, whose propensities are not used, or contexts. Contexts need the arguments ``Y`` and ``cost``.
+        Y : array (n, q) or (n,), optional
+            Logged actions, in the form of :class:`drcrm.BanditLog`.
+        cost : array (n,), optional
+            Cost of each row.
+        context, count : int array (n,), optional
+            Row of X that each logged row belongs to, and how often each row occurred.
+        n_actions : int, optional
+            Number K of actions.
         action_intercepts : bool
-            Whether each label or action has a penalised intercept, like the coefficient of a constant feature. If not,
-            only a common intercept is fitted. Without a constant feature, actions need them.
+            For a log, whether each label or action has a penalised intercept, like the coefficient of a constant
+            feature. If not, only a common intercept is fitted. With contexts, labels and actions get intercepts unless
+            X has a constant column, or columns that add up to a constant.
 
         Returns
         -------
-        Self
+        CostModel
             The fitted model itself.
 
         Raises
         ------
         InputError
-            If the argument is no log, or if the coefficients are not finite.
+            If an argument is invalid, or if the coefficients are not finite.
 
         Warns
         -----
         UserWarning
             If conjugate gradients do not converge.
         """
-        return super().fit(log, action_intercepts=action_intercepts)
+        if isinstance(X, BanditLog):
+            return super().fit(X, action_intercepts=action_intercepts)
+        if cost is None:
+            raise InputError("CostModel.fit needs cost=, one for each logged row")
+        features, actions, Y = infer_actions(X, Y, n_actions)
+        options: dict[str, Any] = actions.log_options
+        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
+        log.actions.check_not_one_hot(log.Y)
+        log.feature_names_in_ = column_names(X)
+        return super().fit(log, action_intercepts=log.actions.has_intercept and not has_constant(log.X))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def _fit(self, log: BanditLog, *, action_intercepts: bool) -> Self:  # type: ignore[override]
+    def _fit(self, log: BanditLog, *, action_intercepts: bool) -> CostModel:  # type: ignore[override]
         regressed = log.replace(X=append_constant(log.X)) if action_intercepts else log
         self.variances_, self.feature_names_in_ = None, log.feature_names_in_
         self.coef_, self.intercept_ = self._fit_in_units(regressed)
