@@ -101,9 +101,9 @@ def format_run(experiment: Experiment) -> str:
 
 
 def _check_options(options: Mapping, recorded: Mapping | None) -> Mapping:
-    """Return the options if they are those of the recorded run. Options that no longer exist are not compared."""
+    """Return the options if they are those of the recorded run."""
     for name, value in (recorded or {}).items():
-        if name in options and options[name] != value:
+        if options.get(name) != value:
             raise InputError(f"{name} was {value} in the run, but is {options.get(name)} in the configuration")
     return options
 

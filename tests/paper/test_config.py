@@ -93,6 +93,7 @@ class TestDefaults:
             "reference": "poem",
             "start": None,
             "alternative": "less",
+            "rank_test": "signed_ranks",
         }
 
     def test_algorithms_without_a_look_get_a_colour_and_a_marker_of_their_own(self):

@@ -7,11 +7,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.printed_tables import printed_tables, report_tables
+from drcrm.paper.reports.printed_tables import print_ranks, printed_tables, report_tables
 from drcrm.paper.reports.result_tables import (
     CODE,
     PAPER,
     all_tables,
+    average_ranks,
     compare,
     differences,
     holm,
@@ -165,15 +166,124 @@ def test_paired_tests_with_any_reference_are_those_of_scipy_and_statsmodels(refe
         assert family["p_holm"].to_numpy() == pytest.approx(multipletests(p_values, method="holm")[1], rel=1e-10)
 
 
+DEMSAR = [  # areas under the curve of C4.5 with its parameters m and cf on 14 data sets
+    [0.763, 0.768, 0.771, 0.798],
+    [0.599, 0.591, 0.590, 0.569],
+    [0.954, 0.971, 0.968, 0.967],
+    [0.628, 0.661, 0.654, 0.657],
+    [0.882, 0.888, 0.886, 0.898],
+    [0.936, 0.931, 0.916, 0.931],
+    [0.661, 0.668, 0.609, 0.685],
+    [0.583, 0.583, 0.563, 0.625],
+    [0.775, 0.838, 0.866, 0.875],
+    [1.000, 1.000, 1.000, 1.000],
+    [0.940, 0.962, 0.965, 0.962],
+    [0.619, 0.666, 0.614, 0.669],
+    [0.972, 0.981, 0.9751, 0.975],
+    [0.957, 0.978, 0.946, 0.970],
+]
+
+
+def ranks_of(losses: list[list[float]], names: list[str], seeds: int = 5, **options) -> tuple[pd.DataFrame, Plan]:
+    """Return the table of average ranks for mean losses (data sets × algorithms), and its plan."""
+    rows = [
+        {"dataset": f"d{place}", "algorithm": name, "selection": "snips", "mean": value, "n_seeds": seeds}
+        for place, values in enumerate(losses)
+        for name, value in [*zip(names, values, strict=True), ("logging", 9.0), ("skyline", -9.0)]
+    ]
+    plan = Plan([f"d{place}" for place in range(len(losses))], ["snips"], seeds, [4], **options)
+    tables = {"expected_loss": pd.DataFrame(rows), "greedy_loss": pd.DataFrame(rows)}
+    return average_ranks(tables, plan), plan
+
+
+@pytest.mark.parametrize("alternative", ["less", "two-sided"])
+def test_ranks_over_data_sets_are_those_of_the_published_example(alternative):
+    """Demšar 2006, table 6: average ranks, and Friedman's statistic 9.28 before the correction for ties."""
+    names = ["poem", "m", "cf", "both"]
+    table, _ = ranks_of([[1 - value for value in row] for row in DEMSAR], names, alternative=alternative)
+    table = table[table["metric"] == "expected_loss"].set_index("algorithm")
+    assert table["average_rank"].round(3).to_dict() == {"poem": 3.143, "m": 2.0, "cf": 2.893, "both": 1.964}
+    assert table["difference"]["both"] == pytest.approx(1.964 - 3.143, abs=1e-3)
+    ties = [np.unique(row, return_counts=True)[1] for row in DEMSAR]
+    correction = 1 - sum((t**3 - t).sum() for t in ties) / (14 * (4**3 - 4))
+    assert table["friedman"].iloc[0] * correction == pytest.approx(9.28, abs=0.01)
+    assert table["friedman_p"].iloc[0] == pytest.approx(stats.chi2.sf(table["friedman"].iloc[0], 3))
+    assert (table["n_datasets"] == 14).all()
+    losses = (1 - np.array(DEMSAR)).round(12)
+    p_values = [stats.wilcoxon(losses[:, i], losses[:, 0], alternative=alternative).pvalue for i in (1, 2, 3)]
+    expected = multipletests(p_values, method="holm")[1]
+    assert table["p_adjusted"][["m", "cf", "both"]].to_numpy() == pytest.approx(expected)
+    assert np.isnan(table["p_adjusted"]["poem"])
+
+
+@pytest.mark.parametrize("signs", [(1, 1, 1, 1, 1), (1, 1, 1, 1, -1)])
+def test_signed_ranks_by_hand(signs):
+    """Of 2⁵ equally likely sums of signed ranks, one is as small if all five are smaller, two if the least is not."""
+    losses = [[1.0, 1.0 - sign * size] for sign, size in zip(signs, (0.5, 0.4, 0.3, 0.2, 0.1), strict=True)]
+    for alternative, factor in (("less", 1), ("two-sided", 2)):
+        table, _ = ranks_of(losses, ["poem", "kl_dro"], alternative=alternative)
+        row = table[table["algorithm"] == "kl_dro"].iloc[0]
+        assert row["p_adjusted"] == pytest.approx(factor * (1 if signs[-1] == 1 else 2) / 32)
+        assert np.isnan(row["friedman_p"])  # of two algorithms
+
+
+@pytest.mark.parametrize(("k", "critical"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (10, 3.164)])
+def test_nemenyi_has_the_published_critical_values(k, critical):
+    """Demšar 2006, table 5: p is 0.05 if ranks differ by q √(k (k + 1)/(6 N))."""
+    rng, names = np.random.default_rng(k), ["poem", *map(str, range(1, k))]
+    table, _ = ranks_of(rng.random((12, k)).tolist(), names, rank_test="nemenyi")
+    table = table[table["metric"] == "expected_loss"]
+    q = table["difference"].abs() / np.sqrt(k * (k + 1) / (6 * 12))
+    assert (table["p_adjusted"].dropna() < 0.05).to_list() == (q[1:] > critical).to_list()
+    pair = q.iloc[1], table["p_adjusted"].iloc[1]
+    assert pair[1] == pytest.approx(stats.studentized_range.sf(pair[0] * np.sqrt(2), k, np.inf))
+    assert stats.studentized_range.sf(critical * np.sqrt(2), k, np.inf) == pytest.approx(0.05, abs=3e-4)
+
+
+def test_losses_that_are_equal_up_to_rounding_share_a_rank():
+    table, _ = ranks_of([[0.1 + 0.2, 0.3, 0.5], [0.7, 0.7, 0.1]], ["poem", "kl_dro", "cips"])
+    ranks = table[table["metric"] == "greedy_loss"].set_index("algorithm")
+    assert ranks["average_rank"].to_dict() == {"poem": 2.0, "kl_dro": 2.0, "cips": 2.0}
+    assert ranks["p_adjusted"]["kl_dro"] == 1
+
+
+@pytest.mark.parametrize(
+    ("losses", "options"),
+    [
+        ([[1.0, 2.0, 3.0]], {}),  # one data set
+        ([[1.0, 2.0, 3.0]] * 3, {"seeds": 1}),
+        ([[1.0, 2.0, 3.0]] * 3, {"reference": "absent"}),
+        ([[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]], {}),  # the reference lacks a run
+    ],
+)
+def test_no_ranks_without_two_data_sets_two_seeds_and_the_reference(losses, options):
+    assert ranks_of(losses, ["poem", "kl_dro", "cips"], **options)[0].empty
+
+
 def test_captions_of_tests_state_them():
     metrics = simulated_metrics()
-    plan = Plan(["a", "b"], ["snips"], 6, [4], grids={}, reference="kl_dro")
+    names = ["poem", "kl_dro", "cips"]
+    table, plan = ranks_of([[1.0, 2.0, 3.0], [1.5, 2.0, 3.0]], names, alternative="two-sided")
+    caption = print_ranks(table, "expected_loss", "snips", plan).caption
+    for fact in (
+        "2 data sets (d0 and d1)",
+        "5 seeds",
+        "SNIPS",
+        "compares with poem",
+        "Friedman's test of all ranks: χ² =",
+    ):
+        assert fact in caption
+    assert caption.endswith("p of a two-tailed signed-rank test over data sets, adjusted by Holm.")
+    plan = Plan(["a", "b"], ["snips"], 6, [4], grids={}, reference="kl_dro", names=plan.names)
     frames = all_tables(metrics, plan)
     printed = printed_tables(frames, plan)
     first = printed["differences_to_kl_dro"]["differences_to_kl_dro"].caption
     assert "on the test sets of a and b minus that of kl dro on the same seed" in first
     assert "one-tailed paired t-test for a smaller loss, adjusted by Holm" in first
     assert first.endswith("Replay count 4, 6 seeds.")
-    assert "differences_to_kl_dro" in printed
+    assert set(printed) >= {"average_ranks", "differences_to_kl_dro"}
     sections = report_tables(frames, plan)
+    assert list(sections["Ranks over data sets"]) == [
+        f"{loss} Hamming loss ranks over data sets" for loss in ("Expected", "Greedy")
+    ]
     assert next(iter(sections["Differences to kl dro"])) == "Expected Hamming loss compared with kl dro"

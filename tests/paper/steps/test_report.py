@@ -75,7 +75,7 @@ def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
 def test_an_experiment_without_the_papers_data_and_poem_has_no_empty_tables(toy, tmp_path):
     """Tables of an earlier configuration are removed."""
     (tmp_path / "tables").mkdir()
-    for name, kind in product(("paper_comparison", "differences_to_cips"), ("csv", "md", "tex")):
+    for name, kind in product(("paper_comparison", "average_ranks", "differences_to_cips"), ("csv", "md", "tex")):
         (tmp_path / f"tables/{name}.{kind}").write_text("old")
     assert make_tables(toy / "metrics.csv", tmp_path, plan_of()) == 0
     written = {path.stem for path in (tmp_path / "tables").iterdir()}

@@ -63,7 +63,7 @@ PROTOCOL = (
     *("split_unit", "logging_fraction", "logging", "logging_c", "logging_sharpness", "heldout_fraction"),
     *("absent_label_score", "variance_penalty_scale", "stopping"),
 )
-TESTS = ("reference", "alternative")
+TESTS = ("reference", "alternative", "rank_test")
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Plan:
         Options in which an experiment can differ from the paper's text or the public code.
     grids : mapping from an algorithm to the values of its grid
     papers : mapping from a data set to (data set of the paper, differences in words)
-    reference, alternative : str
+    reference, alternative, rank_test : str
         The algorithm with which tests compare the others, and the options of the tests.
     log : str
         What differs from an ordinary log, in words; empty for an ordinary log.
@@ -219,6 +219,7 @@ class Plan:
     papers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reference: str = "poem"
     alternative: str = "less"
+    rank_test: str = "signed_ranks"
     log: str = ""
 
     @classmethod

@@ -19,7 +19,7 @@ TESTS = (
     "p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a data "
     "set. "
 )
-TAILS = {"less": "one-tailed paired t-test for a smaller loss", "two-sided": "two-tailed paired t-test"}
+_TAILS = {"less": "one-tailed {} for a smaller loss", "two-sided": "two-tailed {}"}
 
 
 def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
@@ -44,6 +44,9 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
         }
     if (paired := tables.get(paired_name := f"differences_to_{plan.reference}")) is not None:
         printed[paired_name] = _print_all_differences(paired, plan)
+    if (ranks := tables.get("average_ranks")) is not None:
+        cells = ranks[["metric", "selection"]].drop_duplicates().itertuples(index=False)
+        printed["average_ranks"] = {f"{metric}_by_{by}": print_ranks(ranks, metric, by, plan) for metric, by in cells}
     return {
         name: {f"{name}_{key}" if place else name: table for place, (key, table) in enumerate(parts.items())}
         for name, parts in printed.items()
@@ -78,6 +81,11 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
         sections[f"Differences to {label}"] = {
             f"{titles[metric]} compared with {title}": print_differences_by_count(paired, metric, headline, plan)
             for metric in dict.fromkeys(paired["metric"])
+        }
+    if (ranks := tables.get("average_ranks")) is not None:
+        sections["Ranks over data sets"] = {
+            f"{titles[metric]} ranks over data sets": print_ranks(ranks, metric, headline, plan)
+            for metric in dict.fromkeys(ranks[ranks["selection"] == headline]["metric"])
         }
     return sections
 
@@ -272,7 +280,7 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
     """Return the differences to the reference in one loss: data sets and replay counts × algorithms."""
     names, chosen = plan.names, table[(table["metric"] == metric) & (table["selection"] == selection)]
     tests = (
-        f": mean ± standard error; in brackets the p-value of a {TAILS[plan.alternative]}, "
+        f": mean ± standard error; in brackets the p-value of a {_TAILS[plan.alternative].format('paired t-test')}, "
         "adjusted by Holm for all algorithms and data sets at a replay count"
     )
     caption = (
@@ -293,3 +301,31 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
 def _differences(table: pd.DataFrame) -> list[str]:
     """Return the paired differences with their standard errors."""
     return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in table.to_dict("records")]
+
+
+def print_ranks(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
+    """Return the average ranks in one loss over data sets, with their tests, from the smallest rank."""
+    rows = table[(table["metric"] == metric) & (table["selection"] == selection)].sort_values("average_rank")
+    friedman, p_value = rows[["friedman", "friedman_p"]].iloc[0]
+    overall = f"Friedman's test of all ranks: χ² = {number(friedman, '.2f')}, p = {p_value_text(p_value)}. "
+    tests = {
+        "nemenyi": "two-tailed test of Nemenyi, adjusted for all pairs of algorithms",
+        "signed_ranks": f"{_TAILS[plan.alternative].format('signed-rank test')} over data sets, adjusted by Holm",
+    }
+    reference, data = plan.names.label(plan.reference), [*map(plan.names.dataset, plan.datasets)]
+    caption = (
+        f"{plan.names.loss(metric, plan.datasets)}: average ranks on the test sets of {len(data)} data sets "
+        f"({join(data)}), by means over {plan.seeds_in_words}, hyper-parameters chosen by {SCORES[selection]}. Rank 1 "
+        f"is the smallest loss. {'' if np.isnan(p_value) else overall}The last column compares with {reference}: "
+        f"p of a {tests[plan.rank_test]}."
+    )
+    lines = [
+        [
+            plan.names.label(row["algorithm"]),
+            number(row["average_rank"], ".2f"),
+            number(row["difference"], "+.2f"),
+            p_value_text(row["p_adjusted"]),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    return PrintedTable(caption, pd.DataFrame(lines, columns=["Algorithm", "Average rank", f"Minus {reference}", "p"]))

@@ -61,7 +61,9 @@ NO_SKYLINE = (
 
 PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
 PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
-OPTIONAL = ("paper_comparison", "differences_to_*")  # tables that an experiment may lack
+RANKED = ["metric", "selection", "algorithm", "average_rank", "difference", "p_adjusted"]
+RANKED += ["friedman", "friedman_p", "n_datasets"]
+OPTIONAL = ("paper_comparison", "differences_to_*", "average_ranks")  # tables that an experiment may lack
 LEVEL = 0.05
 ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
@@ -102,6 +104,7 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     optional = {
         "paper_comparison": paper_comparison(losses, plan),
         f"differences_to_{plan.reference}": differences,
+        "average_ranks": average_ranks(losses, plan),
     }
     return {
         **losses,
@@ -159,6 +162,56 @@ def paired_differences(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     two_tailed = 2 * table[["p_larger", "p_smaller"]].min(axis=1)
     table["p_value"] = table["p_smaller"] if plan.alternative == "less" else two_tailed
     return table.assign(p_holm=table.groupby(["metric", "replay_count", "selection"])["p_value"].transform(holm))
+
+
+def average_ranks(losses: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataFrame:
+    """Rank the learned algorithms by their mean losses on each data set, and test the ranks over data sets.
+
+    Rank 1 is the smallest loss, and equal losses share their ranks. Algorithms that lack a run on a data set are left
+    out. The table is empty without the reference, with one data set, and with one seed.
+
+    Returns
+    -------
+    DataFrame
+        One row per loss, selection criterion and algorithm. ``difference`` is the average rank minus the reference's.
+        ``friedman`` and ``friedman_p`` are the statistic and the p-value of Friedman's test with three or more
+        algorithms. ``p_adjusted`` compares an algorithm with the reference: signed-rank tests on the mean losses of the
+        data sets, adjusted by Holm, or Nemenyi's two-tailed test of the average ranks, which is adjusted for all pairs.
+
+    Notes
+    -----
+    Nemenyi's p-value is P(Q > |R_i − R_j| / √(k (k + 1) / (12 N))) for average ranks R of k algorithms on N data sets
+    and the studentised range Q of k values with infinitely many degrees of freedom. Source: Demšar 2006.
+    """
+    rows = []
+    for metric, selection in product(LOSSES, plan.selections):
+        cell = losses[metric][losses[metric]["selection"] == selection]
+        means = cell.pivot(index="dataset", columns="algorithm", values="mean")
+        means = means[[name for name in dict.fromkeys(cell["algorithm"]) if name not in ROLES]].dropna(axis=1)
+        if plan.reference in means and len(means) > 1 and means.shape[1] > 1 and cell["n_seeds"].max() > 1:
+            means = means.map(lambda mean: float(f"{mean:.12g}"))  # losses that are equal up to rounding are ties
+            rows.append(_test_ranks(means, plan).assign(metric=metric, selection=selection, n_datasets=len(means)))
+    return pd.concat(rows).reindex(columns=RANKED) if rows else pd.DataFrame(columns=RANKED)
+
+
+def _test_ranks(means: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Return the ranks and tests of algorithms from their mean losses (data sets × algorithms)."""
+    from scipy import stats  # imported here: slow, and most experiments have few data sets
+
+    (n, k), ranks = means.shape, means.rank(axis=1).mean()
+    table = pd.DataFrame({"average_rank": ranks, "difference": ranks - ranks[plan.reference]})
+    if k > 2:
+        table["friedman"], table["friedman_p"] = stats.friedmanchisquare(*means.to_numpy().T)
+    rivals = means.columns.drop(plan.reference)
+    if plan.rank_test == "nemenyi":
+        range_of_ranks = table["difference"][rivals].abs() / np.sqrt(k * (k + 1) / (12 * n))
+        p_values = stats.studentized_range.sf(range_of_ranks, k, np.inf)
+    else:
+        differences = [means[name] - means[plan.reference] for name in rivals]
+        tests = [stats.wilcoxon(d, alternative=plan.alternative).pvalue if d.any() else 1.0 for d in differences]
+        p_values = holm(tests)
+    table["p_adjusted"] = pd.Series(p_values, rivals)
+    return table.rename_axis("algorithm").reset_index()
 
 
 def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> list[str]:

@@ -31,8 +31,8 @@ def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 
     Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table, in the folder
     ``pages``. A LaTeX file has one table. If a Markdown file has several, the folder ``more`` has the LaTeX files of
-    the others. An experiment may lack ``paper_comparison`` and ``differences_to_REFERENCE``: Snakemake
-    does not know them, and old ones are removed. Differences to the reference use all runs. The other tables
+    the others. An experiment may lack ``paper_comparison``, ``average_ranks`` and ``differences_to_REFERENCE``:
+    Snakemake does not know them, and old ones are removed. Differences to the reference use all runs. The other tables
     use the runs with the plan's seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
