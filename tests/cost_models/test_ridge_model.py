@@ -113,6 +113,12 @@ def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work,
     assert effects[:, -1] + 7 == pytest.approx(plain.effects(log.X)[:, -1], rel=1e-6, abs=1e-6)
 
 
+def test_fit_log_is_another_name_of_fit():
+    log = make_log()
+    models = CostModel().fit(log), CostModel().fit_log(log)
+    assert np.array_equal(*(model.effects(log.X, log.actions) for model in models))
+
+
 def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
     limit_work(0)
     for module in ("normal_equations", "ridge_solvers"):

@@ -51,6 +51,10 @@ class BaseCostModel(ABC):
         """
         return self._fit(log.without_empty_rows(), **settings)
 
+    def fit_log(self, log: BanditLog, **settings: Any) -> Self:
+        """Fit the model to a log. An older name of ``fit``."""
+        return self.fit(log, **settings)
+
     def _fit(self, log: BanditLog, **settings: Any) -> Self:
         """Return the model, fitted to a log without rows of count 0."""
         return self
