@@ -101,7 +101,7 @@ class PreparedLog:
     Parameters
     ----------
     log : BanditLog
-        Log without rows of count 0.
+        Rows of count 0, and contexts without rows, are left out.
     effects : array, optional
         Effects of each context: ``cost_model.effects``.
     intercept : bool
@@ -114,6 +114,7 @@ class PreparedLog:
     """
 
     def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
+        effects, log = None if effects is None else select_occurring(effects, log), log.without_empty_rows()
         self.log, self.intercept = log, intercept
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         self.effects: Any = None if effects is None else as_memory_order(effects, log.actions.order)

@@ -50,7 +50,7 @@ def learn(
     Parameters
     ----------
     log, heldout : BanditLog
-        Logs without rows of count 0.
+        Rows of count 0, and contexts without rows, are left out.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
@@ -68,7 +68,7 @@ def learn(
     """
     if algorithm.is_tree:
         raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
-    settings = algorithm.settings
+    log, settings = log.without_empty_rows(), algorithm.settings
     clip, intercept = as_clip(settings.clip, log), settings.fit_intercept
     is_shifted = settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
@@ -152,7 +152,8 @@ def score_candidates(
 
     The cost model is fitted to the log over the mapped features.
     """
-    clip, features = as_clip("auto", log), candidates[0].policy.features
+    log, features = log.without_empty_rows(), candidates[0].policy.features
+    clip = as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=features(log.X)) if features else log, algorithm)
     model = model.with_features(features) if features else model
     scorer = HeldoutScores.of(heldout, clip, model, algorithm.settings)
