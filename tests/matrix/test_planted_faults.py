@@ -28,7 +28,7 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "other_names": (
-        "places = np.array([place[name] for name in appeared], dtype=np.intp)",
+        "places = pd.Index([*map(str, names)]).get_indexer(appeared)",
         "places = np.arange(len(appeared))",
         Row(features="categories", estimate="snips"),
     ),

@@ -215,13 +215,3 @@ def test_a_mapping_keeps_its_limits():
     mapping = as_mapping(MAPPING | content)
     assert mapping.as_dict()["limits"] == {"call": 0.2, "mail": 0.5}
     assert as_mapping(mapping.as_dict()) == mapping
-
-
-def test_a_tree_that_draws_actions_is_not_exported():
-    from drcrm.logs.serving.tree_export import export_tree
-    from drcrm.policies.trees.tree import tree_of
-
-    policy = learned().policy
-    assert any(leaf.probabilities for leaf in tree_of(policy.policy).leaves)
-    with pytest.raises(InputError, match="the tree draws the action of a leaf to meet a limit"):
-        export_tree(policy)

@@ -42,8 +42,12 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
     Optional arrays of objects count as absent.
     """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
     arrays: dict[str, Any] = {}
-    with refuse_errors("is not a readable npz file"), np.load(path, allow_pickle=False) as archive:
+    with file, refuse_errors("is not a readable npz file"), np.load(file, allow_pickle=False) as archive:
         for name in archive.files:
             try:
                 arrays[name] = archive[name] if name in NEEDED | OPTIONAL else None
