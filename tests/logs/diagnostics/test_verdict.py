@@ -4,6 +4,7 @@ import math
 import re
 from copy import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,6 +175,15 @@ def test_bounds_that_charge_missing_actions_need_no_overlap():
     assert decide(thin, charging).name == "better"
     assert decide(thin, replace(charging, needs_overlap=True)).name == "the log cannot say"
     assert decide([*thin, fail(Consequence.DOMINANT_ROW)], charging).name == "the log cannot say"
+
+
+def test_no_guardrail_is_violated_by_bounds_that_do_not_hold():
+    """With every action and few effective rows, the verdict is *not shown*, and no bound counts."""
+    broken = SimpleNamespace(status="violated", subject="the guardrail refunds")
+    bounds = Bounds(has_every_action=True, constraints=[broken])
+    assert decide([], bounds).violated == ["the guardrail refunds"]
+    imprecise = decide([fail(Consequence.DOMINANT_ROW)], bounds)
+    assert (imprecise.name, imprecise.violated) == ("not shown", [])
 
 
 def test_a_policy_is_never_better_or_worse_than_itself():

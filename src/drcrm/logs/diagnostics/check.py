@@ -20,7 +20,8 @@ MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
 class Consequence(Enum):
     """What a check means for the verdict: see :func:`drcrm.logs.diagnostics.comparison.verdict.decide`.
 
-    All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` says what to do about each.
+    All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` says what to do about each. A new one
+    needs its place in ``decide``, a branch in ``advice``, and its sentence in ``comparison.words``.
     """
 
     NONE = "no failure: the check is at most a caution"

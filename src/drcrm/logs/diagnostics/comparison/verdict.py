@@ -105,8 +105,9 @@ class Verdict:
 
     @property
     def violated(self) -> list[str]:
-        """The violated guardrails and limits as messages name them, if the verdict is *not shown*."""
-        return [part.subject for part in self.constraints if self.name == NOT_SHOWN and part.status == "violated"]
+        """The violated guardrails and limits as messages name them, if the verdict is *not shown* by its bounds."""
+        is_judged = self.name == NOT_SHOWN and self.has_bounds
+        return [part.subject for part in self.constraints if is_judged and part.status == "violated"]
 
     @property
     def has_bounds(self) -> bool:
