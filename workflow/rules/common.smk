@@ -100,7 +100,7 @@ def pipeline_code(wildcards):
     return code_digest(SOURCE, "logs")
 
 
-def own_files(paths):
+def user_files(paths):
     """Return a user's files in the working folder as inputs."""
     return [local(os.path.relpath(path)) for path in paths]
 

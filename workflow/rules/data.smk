@@ -6,7 +6,7 @@ ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  
 
 rule fetch:
     input:
-        lambda w: own_files(local_files(config["datasets"][w.dataset])),
+        lambda w: user_files(local_files(config["datasets"][w.dataset])),
     output:
         train="resources/{dataset}/train.npz",
         test="resources/{dataset}/test.npz",
@@ -46,7 +46,7 @@ rule split:
 
 rule log_crf:
     input:
-        lambda w: own_files(step_parameters.module_files(config["experiments"][w.experiment]["logging"])),
+        lambda w: user_files(step_parameters.module_files(config["experiments"][w.experiment]["logging"])),
         **CONTEXTS,
     output:
         policy=f"{RUN}/logging.npz",

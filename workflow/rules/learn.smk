@@ -1,4 +1,7 @@
-"""Learning from a log: the cost model, fits along each algorithm's grid, classifiers, and their losses."""
+"""Learning from a log: the cost model, fits along each algorithm's grid, classifiers, and their losses.
+
+An unnamed input, the files of a user's classes, and ``params.code`` only make Snakemake run a step again.
+"""
 
 
 def cost_model_of(wildcards):
@@ -32,7 +35,7 @@ rule cost_model:
 
 rule fit:
     input:
-        lambda w: own_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
+        lambda w: user_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         cost_model=cost_model_of,
@@ -55,7 +58,7 @@ rule fit:
 
 rule classify:
     input:
-        lambda w: own_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
+        lambda w: user_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         test="resources/{dataset}/test.npz",

@@ -48,9 +48,10 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Parameters
     ----------
     files
-        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. If π0 has no
-        coefficients, support and scores use its probabilities, and fits start at the closest policy with coefficients.
-        The step writes ``fits``, an npz file with arrays for k grid values and s held-out scores:
+        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``, which algorithms
+        with a feature map do not use. If π0 has a feature map, support and scores use its probabilities, and fits start
+        at the closest policy that is linear in the features. The step writes ``fits``, an npz file with arrays for k
+        grid values and s held-out scores:
 
         - grid, ridge, step, objective, iterations, converged: (k,)
         - coef: (k, features, labels)
@@ -59,8 +60,9 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the fitted feature map as bytes, if there is one
     settings
-        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. If
-        ``variance_penalty_scale`` is "calibrated", POEM's grid is in units of λ0, which depends on the log.
+        The algorithm's entry in the configuration, such as ``estimator``, ``parameter``, ``grid`` and ``options``, and
+        ``stopping``. If the entry's ``variance_penalty_scale``, an option of the experiment, is "calibrated", POEM's
+        grid is in units of λ0, which depends on the log. Wildcards of the rule are also there, unused.
     """
     # Errors of the algorithm are reported before the log is read.
     algorithm = Algorithm.of_entry(settings, settings=FitSettings(LbfgsSettings(stopping=settings["stopping"])))
