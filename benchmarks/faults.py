@@ -197,8 +197,8 @@ FAULTS = {
         "counted = factor = used",
     ),
     "a safe estimator trains on held-out rows": (
-        "train = whole.recount(whole.count * ~is_heldout)",
-        "train = whole.without_empty_rows()",
+        "whole.recount(whole.count * ~is_heldout)",
+        "whole.recount(whole.count)",
     ),
     "training rows evaluate the policy": (
         "is_evaluated = ~recognised.training if recognised and recognised.training.any() else None",
