@@ -6,17 +6,13 @@ and the generated blocks of README.md and of pages in docs. A block is the text 
 <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
-    theory FIGURE DATASET                   figure of a lemma with its caption
-    provenance EXPERIMENT                   code, packages and machine of the run
-    table NAME                              table of docs/pages/result_tables.py
-    evaluation NAME FUNCTION                summary of an experiment of the kind evaluation, by studies/evaluation.py
+    theory FIGURE                           figure of a lemma with its caption
+    table NAME                              table of ``TABLES``
     study NAME                              summary of the table of a study
     study NAME FUNCTION                     another summary, by a function of the study's module
-    studies                                 the question of each study
-    mapping, configuration                  keys of a mapping, and of the configuration
+    study NAME FUNCTION MODULE              summary by a function of another module of studies
 
-Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
-docs/reference/configuration.md.
+Options and names come from config.yaml and docs/EXPERIMENT.yaml.
 
 The site's build calls `write_pages`, which writes docs/experiments/NAME.md for each experiment, pages of the
 reference, and pages for README.md and similar files. These pages are not committed.
@@ -32,10 +28,9 @@ import re
 import runpy
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from io import BytesIO
-from itertools import product
 from pathlib import Path
 
 import matplotlib
@@ -53,16 +48,17 @@ from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import RC
 from drcrm.paper.reports.result_tables import all_tables
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
-from drcrm.paper.runs import all_datasets, caption_words, figure_datasets, report_plan
+from drcrm.paper.runs import report_plan
 from drcrm.selection.score_names import MODELLED
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "studies"))
 from lemma_figures import FIGURES as THEORY_FIGURES
 from lemma_tables import LEMMA_COLUMNS
-from pages import experiment_pages, reference_pages, sharpness_figure
+from pages import experiment_pages, reference_pages
+from pages.published import study
 from pages.repository_pages import repository_documents
-from pages.result_tables import TABLES
+from pages.result_tables import TABLES as RESULT_TABLES
 from pages.study_figures import FIGURES as STUDY_FIGURES
 from theory import LEMMA_FIGURES
 
@@ -73,9 +69,7 @@ ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 LATER_COLUMNS = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # missing in older files
 THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
-DEFAULT_FIGURES = ("replay_count",)
-FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # pages with other figures
-WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")
+LEMMA_DATA = "digits"  # the data set of the lemmas' figures
 
 
 def kept_files(name: str) -> dict[str, str]:
@@ -149,11 +143,6 @@ def rows(name: str, table: str) -> pd.DataFrame:
         raise InputError(f"{path}: not a readable csv file ({error})") from None
 
 
-def published(file: str) -> pd.DataFrame:
-    """Return a table of a study, a lemma or an evaluation in docs/results."""
-    return read_csv(ROOT / f"docs/results/{file}", [])
-
-
 def read_provenance(name: str) -> dict:
     """Return the record of an experiment's run."""
     path = ROOT / f"docs/results/{name}_provenance.json"
@@ -166,68 +155,14 @@ def read_provenance(name: str) -> dict:
     return record
 
 
-def about(name: str) -> str:
-    """Return the description of an experiment in docs/reference/configuration.md."""
-    table = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
-    match = re.search(rf"^\| `{name}` \| (.+) \|$", table, re.MULTILINE)
-    if not match:
-        raise InputError(f"docs/reference/configuration.md: the table of experiments has no row for {name!r}")
-    return f"{match[1][0].upper()}{match[1][1:]}."
-
-
 @cache
 def experiment(name: str) -> experiment_pages.Experiment:
-    """Return an experiment of docs/results, with links for its page."""
+    """Return an experiment of docs/results."""
     config = configured(name)
-    options, plan = config["experiments"][name], report_plan(config, name, "tables")
+    plan = report_plan(config, name, "tables")
     with prefix_errors(f"docs/results/{name}_metrics.csv.gz"):
         tables = all_tables(rows(name, "metrics"), plan)
-    links = {title: f"../results/{name}_{table}.csv.gz" for table, title in ROWS.items() if not rows(name, table).empty}
-    figures = figures_of_page(name, options).items()
-    return experiment_pages.Experiment(
-        name,
-        about(name),
-        options,
-        read_provenance(name),
-        plan,
-        tables,
-        rows=links,
-        pictures=[picture(config, name, figure, datasets, "../figures") for figure, datasets in figures],
-        overview=format_overview(config, name, "../figures") if name in WITH_OVERVIEW else "",
-    )
-
-
-def caption(file: str, words: Mapping, **wildcards: str) -> str:
-    """Return a caption of the workflow's report."""
-    template = (ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8")
-    return fill_caption(template, words, **wildcards)
-
-
-def format_overview(config: dict, name: str, folder: str) -> str:
-    """Return the overview of an experiment with its caption. ``folder`` is relative to the document."""
-    text = caption("overview", caption_words(config, name, "overview"), experiment=name)
-    width = 700 if len(config["experiments"][name]["datasets"]) > 2 else 500
-    return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="{width}">\n\n{text}\n'
-
-
-def figures_of_page(name: str, options: dict) -> dict[str, list[str]]:
-    """Return the figures of a page and their data sets, without those that need rows the experiment lacks."""
-    has_rows = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
-    wanted = [figure for figure in FIGURES_OF.get(name, DEFAULT_FIGURES) if has_rows.get(figure, True)]
-    figures = figure_datasets(options).items()
-    datasets = all_datasets(options)
-    return {
-        figure: [dataset for dataset in datasets if dataset in drawn]
-        for figure, drawn in figures
-        if figure in wanted and drawn
-    }
-
-
-def picture(config: dict, name: str, figure: str, datasets: list[str], folder: str) -> experiment_pages.Picture:
-    """Return a figure with its caption. ``folder`` is relative to the document."""
-    text = caption("figures", caption_words(config, name, figure, datasets), figure=figure)
-    links = {dataset: f"{folder}/{name}_{figure}_{dataset}.png" for dataset in datasets}
-    return experiment_pages.Picture(figure, links, text)
+    return experiment_pages.Experiment(name, config["experiments"][name], plan, tables)
 
 
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
@@ -236,39 +171,30 @@ def results(name: str, figure: str, dataset: str) -> DatasetResults:
     return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
 
 
-def write_figure(draw: Callable[..., Figure], data: object, file: str, dpi: int | None = None) -> None:
+def write_figure(draw: Callable[..., Figure], data: object, file: str) -> None:
     """Draw a figure, and save it in docs/figures with few colours, which takes a third of the bytes."""
     drawn = BytesIO()
     with matplotlib.rc_context(RC):
-        draw(data).savefig(drawn, format="png", dpi=dpi)
+        draw(data).savefig(drawn, format="png")
     image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)
     with atomic(ROOT / "docs/figures" / file) as part:
         image.save(part, optimize=True)
 
 
-def write_figures(name: str) -> None:
-    """Draw the figures of an experiment's page."""
-    for page_picture in experiment(name).pictures:
-        for dataset, link in page_picture.links.items():
-            figure = page_picture.figure
-            write_figure(FIGURES[figure], results(name, figure, dataset), file=Path(link).name)
-    if name in WITH_OVERVIEW:
-        data = [results(name, "overview", dataset) for dataset in experiment(name).plan.datasets]
-        write_figure(overview, data, file=f"{name}_overview.png")
-
-
 def drawn_figures() -> dict[str, tuple[Callable[..., Figure], Callable[[], object]]]:
-    """Return how to draw the figures of the lemmas, the studies and the evaluations, and their data, by file."""
-    text = "".join(path.read_text(encoding="utf-8") for path in hand_written_pages())
+    """Return how to draw the figures of the pages, and their data, by file."""
     drawn: dict[str, tuple[Callable, Callable]] = {
-        f"{name}.png": (draw, partial(published, f"{name}.csv")) for name, draw in STUDY_FIGURES.items()
+        "beyond_overview.png": (overview, lambda: [results("beyond", "overview", data) for data in ("scene", "yeast")]),
     }
-    for figure, dataset in re.findall(r"<!-- theory (\w+) (\w+) -->", text):
-        table = f"theory_{LEMMA_FIGURES[figure]['lemma']}_{dataset}.csv.gz"
-        drawn[f"theory_{figure}_{dataset}.png"] = THEORY_FIGURES[figure], partial(published, table)
-    for name, (measure, draw) in product(shipped_configuration()["evaluations"], EVALUATION_FIGURES.items()):
-        if f"{name}_{measure}.png" in text:
-            drawn[f"{name}_{measure}.png"] = draw, partial(published, f"{name}.csv")
+    for name, figure in (("sample", "replay_count"), ("certified", "certificates")):
+        drawn[f"{name}_{figure}_scene.png"] = FIGURES[figure], partial(results, name, figure, "scene")
+    for name, draw in STUDY_FIGURES.items():
+        drawn[f"{name}.png"] = draw, partial(study, name)
+    for measure, draw in EVALUATION_FIGURES.items():
+        drawn[f"interval_coverage_{measure}.png"] = draw, partial(study, "interval_coverage")
+    for figure, draw in THEORY_FIGURES.items():
+        table = ROOT / f"docs/results/theory_{LEMMA_FIGURES[figure]['lemma']}_{LEMMA_DATA}.csv.gz"
+        drawn[f"theory_{figure}_{LEMMA_DATA}.png"] = draw, partial(read_csv, table, [])
     return drawn
 
 
@@ -277,63 +203,39 @@ def losses_block(name: str, metric: str, selection: str) -> str:
     return experiment_pages.format_losses(experiment(name), metric, selection)
 
 
-def theory_block(figure: str, dataset: str) -> str:
-    """Return a figure of a lemma with its caption."""
-    config = shipped_configuration()
-    words = {"data": config["datasets"][dataset]["label"], "repetitions": config[THEORY]["repetitions"]}
-    title, text = LEMMA_FIGURES[figure]["title"], caption("theory", words, lemma_figure=figure)
-    return f'<img src="../figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
-
-
-def provenance_block(name: str) -> str:
-    """Return the code, packages and machine of a run."""
-    return experiment_pages.format_provenance(read_provenance(name))
+def theory_block(figure: str) -> str:
+    """Return a figure of a lemma with its caption, that of the workflow's report."""
+    config, title = shipped_configuration(), LEMMA_FIGURES[figure]["title"]
+    words = {"data": config["datasets"][LEMMA_DATA]["label"], "repetitions": config[THEORY]["repetitions"]}
+    template = (ROOT / "workflow/report/theory.rst").read_text(encoding="utf-8")
+    text = fill_caption(template, words, lemma_figure=figure)
+    return f'<img src="../figures/theory_{figure}_{LEMMA_DATA}.png" alt="{title}" width="700">\n\n{text}\n'
 
 
 def table_block(name: str) -> str:
-    """Return a table of published results."""
+    """Return a table without arguments."""
     return TABLES[name]()
 
 
-def evaluation_block(name: str, function: str) -> str:
-    """Return a summary of a published evaluation."""
-    table = STUDIES["summarise"]("evaluation", published(f"{name}.csv"), function)
-    return reference_pages.format_table(table.columns, table.to_numpy())
-
-
-def study_block(name: str, function: str = "summary") -> str:
-    """Return a summary of the published table of a study."""
-    summary = STUDIES["summarise"](name, published(f"{name}.csv"), function)
+def study_block(name: str, function: str = "summary", module: str = "") -> str:
+    """Return a summary of a published table by a function of a study's module."""
+    summary = STUDIES["summarise"](module or name, study(name), function)
     return reference_pages.format_table(summary.columns, summary.to_numpy())
 
 
-def studies_block() -> str:
+def studies_table() -> str:
     """Return the question of each study."""
-    rows = [(f"`{name}`", question) for name, question in STUDIES["questions"]().items()]
-    return reference_pages.format_table(("study", "question"), rows)
+    questions = [(f"`{name}`", question) for name, question in STUDIES["questions"]().items()]
+    return reference_pages.format_table(("study", "question"), questions)
 
 
-def mapping_block() -> str:
-    """Return the keys of a mapping."""
-    return reference_pages.format_mapping_keys(ROOT / "src/drcrm/mapping/mapping.schema.json")
-
-
-def configuration_block() -> str:
-    """Return the keys of the configuration."""
-    return reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml")
-
-
-BLOCKS = {
-    "losses": losses_block,
-    "theory": theory_block,
-    "provenance": provenance_block,
-    "table": table_block,
-    "evaluation": evaluation_block,
-    "study": study_block,
-    "studies": studies_block,
-    "mapping": mapping_block,
-    "configuration": configuration_block,
+TABLES = {
+    **RESULT_TABLES,
+    "studies": studies_table,
+    "mapping": reference_pages.mapping_keys,
+    "configuration": reference_pages.config_keys,
 }
+BLOCKS = {"losses": losses_block, "theory": theory_block, "study": study_block, "table": table_block}
 
 
 def fill(text: str) -> str:
@@ -365,11 +267,17 @@ def filled_documents() -> dict[Path, str]:
     return documents
 
 
+def experiment_page(name: str) -> str:
+    """Return the page of an experiment."""
+    links = {title: f"../results/{name}_{table}.csv.gz" for table, title in ROWS.items() if not rows(name, table).empty}
+    recorded = read_provenance(name).get("options") or {}
+    return experiment_pages.format_page(experiment(name), recorded, links)
+
+
 def experiment_documents() -> dict[Path, str]:
     """Return the pages of all experiments and their index by path."""
-    pages = {name: experiment_pages.format_page(experiment(name)) for name in finished()}
-    pages["index"] = experiment_pages.format_index({name: about(name) for name in finished()})
-    return {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
+    pages = {name: experiment_page(name) for name in finished()} | {"index": experiment_pages.INDEX}
+    return {ROOT / f"docs/experiments/{name}.md": text for name, text in pages.items()}
 
 
 def write_pages() -> None:
@@ -389,10 +297,6 @@ def main(arguments: list[str]) -> None:
     for name in parser.parse_args(arguments).experiments:
         take(name)
     documents = filled_documents()
-    for name in finished():
-        write_figures(name)
-    members = list(map(experiment, sharpness_figure.EXPERIMENTS))
-    write_figure(sharpness_figure.draw_sharpness, members, "sharpness.png", dpi=150)
     for file, (draw, read) in drawn_figures().items():
         write_figure(draw, read(), file)
     for path, text in documents.items():

@@ -11,8 +11,13 @@ import yaml
 
 from drcrm.__main__ import main_parser
 
-CONFIG_TABLES = {"A data set": "dataset", "An algorithm": "algorithm", "An experiment": "experiment"} | {
-    "An evaluation": "evaluation"
+ROOT = Path(__file__).resolve().parents[2]
+MAPPING, CONFIG = ROOT / "src/drcrm/mapping/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
+CONFIG_TABLES = {
+    "A data set": "dataset",
+    "An algorithm": "algorithm",
+    "An experiment": "experiment",
+    "An evaluation": "evaluation",
 }
 
 
@@ -42,17 +47,17 @@ def resolve(schema: Mapping, root: Mapping) -> dict:
     return {**base, **schema}
 
 
-def format_mapping_keys(path: Path) -> str:
+def mapping_keys() -> str:
     """Return the table of the keys of a mapping."""
-    schema = json.loads(path.read_text(encoding="utf-8"))
+    schema = json.loads(MAPPING.read_text(encoding="utf-8"))
     keys = {key: resolve(settings, schema) for key, settings in schema["properties"].items()}
     rows = [(f"`{key}`", settings["description"], settings["title"]) for key, settings in keys.items()]
     return format_table(("key", "value", "meaning"), rows)
 
 
-def format_config_keys(path: Path) -> str:
+def config_keys() -> str:
     """Return the tables of the configuration of experiments."""
-    schema = yaml.safe_load(path.read_text(encoding="utf-8"))
+    schema = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     sections = {"Top level": schema, **{title: schema["$defs"][name] for title, name in CONFIG_TABLES.items()}}
     sections["`replay_curve` of an experiment"] = schema["$defs"]["experiment"]["properties"]["replay_curve"]
     sections["`theory`"] = schema["properties"]["theory"]

@@ -2,117 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 from cells import joined, number
 
 from pages import learner_tables, shift_tables
-from pages.published import STARTS, gain, losses, metrics, share_closed, study
+from pages.published import STARTS, losses, metrics, share_closed, study
 from pages.reference_pages import format_table
 
 SCENE_AND_YEAST = ["scene", "yeast"]
-LARGER = ["rcv1_subset", "tmc2007_500"]
-SYNTHETIC = ["made_small", "made_many", "made_sparse"]
 UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
 ETAS = {"¼": "sharpness_soft", "1": "sharpness", "4": "sharpness_sharp", "16": "sharpness_sharper"}
 SHARPNESS_SETS = ["scene", "yeast", "satimage", "pendigits"]
 ANCHORED = ["log_smoothing_anchored", "implicit_exploration_anchored", "exponential_smoothing_anchored"]
 BASELINES = ["norm_poem", *(name.removesuffix("_anchored") for name in ANCHORED), "log_sum_exp", "weighted_likelihood"]
-EXPECTED_AND_GREEDY = ("expected_loss", "greedy_loss")
 
 
-def with_error(values: pd.Series, sign: str = "") -> str:
-    """Return the mean and its standard error."""
-    return f"{number(values.mean(), sign=sign)} ± {number(values.sem())}"
-
-
-def losses_of(experiment: str, datasets: Sequence[str], lines: dict[str, Sequence]) -> list[list[str]]:
-    """Return rows of losses: several algorithms without errors, or one with errors, or (algorithm, metrics)."""
-    rows = []
-    for label, (*names, last) in lines.items():
-        row = [label]
-        for data in datasets:
-            if isinstance(last, tuple):
-                row.append(joined(losses(experiment, data, names[0], metric=metric).mean() for metric in last))
-            elif names:
-                row.append(joined(losses(experiment, data, name).mean() for name in (*names, last)))
-            else:
-                row.append(with_error(losses(experiment, data, last)))
-        rows.append(row)
-    return rows
-
-
-def beyond_losses() -> str:
-    lines = {
-        "π0, expected · greedy": ("logging", EXPECTED_AND_GREEDY),
-        "CIPS": ("cips",),
-        "POEM · aKL-CRM · KL-DRO": ("poem", "akl_crm", "kl_dro"),
-        "Norm-POEM · weighted likelihood": ("norm_poem", "weighted_likelihood"),
-        "log smoothing, from 0 · from π0": ("log_smoothing", "log_smoothing_anchored"),
-        "implicit exploration, from 0 · from π0": ("implicit_exploration", "implicit_exploration_anchored"),
-        "exponential smoothing, from 0 · from π0": ("exponential_smoothing", "exponential_smoothing_anchored"),
-        "log-sum-exp": ("log_sum_exp",),
-        "SNIPS · KL-DRO with SNIPS, both from tilted π0": ("snips", "kl_dro_snips"),
-        "DR · DM (cost model only), both from tilted π0": ("dr", "dm"),
-        "**KL-DRO with DR, from tilted π0** (`kl_dro_dr`)": ("kl_dro_dr",),
-        "the same with `radius: auto`": ("kl_dro_dr_auto",),
-        "the same with safe learning (`kl_dro_dr_safe`)": ("kl_dro_dr_safe",),
-        "**the same with a feature map** (`kl_dro_dr_map`)": ("kl_dro_dr_map",),
-        "χ²-DRO with DR, from tilted π0": ("chi2_dro_dr",),
-        "full supervision (CRF), expected · greedy": ("skyline", EXPECTED_AND_GREEDY),
-    }
-    return format_table(("expected Hamming loss", "Scene", "Yeast"), losses_of("beyond", SCENE_AND_YEAST, lines))
+def rows_of(lines: Mapping[str, Any], columns: Iterable[str], cell: Callable[[str, Any], str]) -> list[list[str]]:
+    """Return a row of texts for each line: its label, then the cell of each column and the line."""
+    columns = list(columns)
+    return [[label, *(cell(column, line) for column in columns)] for label, line in lines.items()]
 
 
 def beyond_gap() -> str:
     lines = {
-        "with a feature map (`kl_dro_dr_map`)": ("kl_dro_dr_map", 20),
-        "KL ball on DR, tilted start, support and context effects (`kl_dro_dr`)": ("kl_dro_dr", 20),
-        "without context effects (`kl_dro_dr_support`)": ("kl_dro_dr_support", 20),
-        "also without support (`kl_dro_dr_plain`)": ("kl_dro_dr_plain", 20),
-        "without the ball: DR": ("dr", 20),
-        "cost model only: DM": ("dm", 20),
-        "baseline from the tilted start: Norm-POEM": ("norm_poem", 10, "model"),
-        "`kl_dro_dr` from π0": ("kl_dro_dr", 10, "logging"),
-        "`kl_dro_dr` from Θ = 0": ("kl_dro_dr", 10, "zero"),
-        "without the ball, from Θ = 0: DR": ("dr", 10, "zero"),
-        "nothing learned: π0's most probable actions": ("logging", 20),
+        "with a feature map (`kl_dro_dr_map`)": ("kl_dro_dr_map", 20, "beyond"),
+        "KL ball on DR, tilted start, support and context effects (`kl_dro_dr`)": ("kl_dro_dr", 20, "beyond"),
+        "without context effects (`kl_dro_dr_support`)": ("kl_dro_dr_support", 20, "beyond"),
+        "also without support (`kl_dro_dr_plain`)": ("kl_dro_dr_plain", 20, "beyond"),
+        "without the ball: DR": ("dr", 20, "beyond"),
+        "cost model only: DM": ("dm", 20, "beyond"),
+        "baseline from the tilted start: Norm-POEM": ("norm_poem", 10, "starts_model"),
+        "`kl_dro_dr` from π0": ("kl_dro_dr", 10, "starts_logging"),
+        "`kl_dro_dr` from Θ = 0": ("kl_dro_dr", 10, "starts"),
+        "without the ball, from Θ = 0: DR": ("dr", 10, "starts"),
+        "nothing learned: π0's most probable actions": ("logging", 20, "beyond"),
     }
-    rows = [
-        (
-            label,
-            *(
-                number(share_closed(data, name, STARTS[start[0]] if start else "beyond", seeds=seeds), 0)
-                for data in SCENE_AND_YEAST
-            ),
-        )
-        for label, (name, seeds, *start) in lines.items()
-    ]
-    return format_table(("gap closed", "Scene", "Yeast"), rows)
 
+    def cell(data: str, line: tuple[str, int, str]) -> str:
+        name, seeds, experiment = line
+        return str(share_closed(data, name, experiment, seeds=seeds))
 
-def beyond_large() -> str:
-    lines = {
-        "CIPS": "cips",
-        "**KL-DRO with DR** (`kl_dro_dr`)": "kl_dro_dr",
-        "without context effects (`kl_dro_dr_support`)": "kl_dro_dr_support",
-        "without the ball: DR": "dr",
-        "cost model only: DM": "dm",
-    }
-    rows = []
-    for label, name in lines.items():
-        cells = [
-            (
-                with_error(losses("beyond_large", data, name)),
-                number(share_closed(data, name, "beyond_large", seeds=5), 0),
-            )
-            for data in LARGER
-        ]
-        rows.append((label, *sum(cells, ())))
-    supervised = [number(losses("beyond_large", data, "skyline", metric="greedy_loss").mean()) for data in LARGER]
-    rows.append(("full supervision (CRF), greedy loss", supervised[0], "100", supervised[1], "100"))
-    return format_table(("expected loss, greedy gap closed in %", "RCV1 subset", "", "TMC2007-500", ""), rows)
+    return format_table(("gap closed", "Scene", "Yeast"), rows_of(lines, SCENE_AND_YEAST, cell))
 
 
 def grid_ends() -> str:
@@ -146,45 +79,9 @@ def unseen_gap() -> str:
         "best baseline of each set": [*BASELINES, *ANCHORED],
         "nothing learned: π0's most probable actions": ["logging"],
     }
-    rows = []
-    for label, names in lines.items():
-        best = [max(share_closed(data, name, run, seeds=5) for name in names) for data, run in UNSEEN.items()]
-        rows.append((label, *(number(share, 0) for share in best)))
-    return format_table(("gap closed, %", "few labels", "many labels", "near-deterministic π0"), rows)
-
-
-def made_losses() -> str:
-    """Return expected losses, differences to `kl_dro_dr`, and shares of the gap that greedy losses close."""
-    names = {
-        "CIPS": "cips",
-        "POEM": "poem",
-        "aKL-CRM": "akl_crm",
-        "KL-DRO": "kl_dro",
-        "Norm-POEM": "norm_poem",
-        "exponential smoothing": "exponential_smoothing",
-        "weighted likelihood": "weighted_likelihood",
-        "SNIPS": "snips",
-        "KL-DRO with SNIPS": "kl_dro_snips",
-        "DM": "dm",
-        "DR": "dr",
-        "**KL-DRO with DR** (`kl_dro_dr`)": "kl_dro_dr",
-        "χ²-DRO with DR": "chi2_dro_dr",
-    }
-    lines: dict[str, Sequence] = {
-        "π0, expected · greedy": ("logging", EXPECTED_AND_GREEDY),
-        **{label: (name,) for label, name in names.items()},
-        "CRF with all labels, expected · greedy": ("skyline", EXPECTED_AND_GREEDY),
-    }
-    rows = losses_of("made", SYNTHETIC, lines)
-    for label, name in {"DR": "dr", "DM": "dm", "χ²-DRO with DR": "chi2_dro_dr"}.items():
-        differences = (with_error(gain(data, "kl_dro_dr", name, "made"), "+") for data in SYNTHETIC)
-        rows.append([f"{label}, minus `kl_dro_dr`", *differences])
-    closing = {"`kl_dro_dr`": ["kl_dro_dr"], "the best baseline": BASELINES, "π0's most probable actions": ["logging"]}
-    for label, algorithms in closing.items():
-        best = (max(share_closed(data, name, "made", seeds=10) for name in algorithms) for data in SYNTHETIC)
-        rows.append([f"gap closed by {label}", *(f"{number(share, 0)} %" for share in best)])
-    header = ("small: 20 features, 5 labels", "many: 100 features, 12 labels", "sparse: 300 features, 8 labels")
-    return format_table(("expected loss", *header), rows)
+    best = lambda data, names: number(max(share_closed(data, name, UNSEEN[data], seeds=5) for name in names), 0)  # noqa: E731
+    header = ("gap closed, %", "few labels", "many labels", "near-deterministic π0")
+    return format_table(header, rows_of(lines, UNSEEN, best))
 
 
 def ablation() -> str:
@@ -204,60 +101,35 @@ def ablation() -> str:
         "log-sum-exp": "log_sum_exp",
         "weighted likelihood": "weighted_likelihood",
     }
-    rows = []
-    for label, name in lines.items():
-        means = [[losses(run, data, name).mean() for run in STARTS.values()] for data in SCENE_AND_YEAST]
-        rows.append((label, *(joined(cell, separator=" / ") for cell in means)))
-    return format_table(("", "Scene", "Yeast"), rows)
-
-
-def divergences() -> str:
-    lines = {
-        "no ambiguity set (`dr`)": "dr",
-        "KL, by `KLDRO` (`kl_dro_dr`)": "kl_dro_dr",
-        "KL, by the general class `PhiDRO`": "dr_kl",
-        "χ²": "dr_chi2",
-        "squared Hellinger": "dr_hellinger",
-        "reverse KL": "dr_reverse_kl",
-        "CVaR": "dr_cvar",
-        "KL, `radius: auto`": "kl_dro_dr_auto",
-    }
 
     def cell(data: str, name: str) -> str:
-        loss = with_error(losses("divergences", data, name))
-        difference = -gain(data, name, "kl_dro_dr", "divergences")
-        return loss if name == "kl_dro_dr" else f"{loss}, {with_error(difference, '+')}"
+        return joined((losses(run, data, name).mean() for run in STARTS.values()), separator=" / ")
 
-    rows = [(label, *(cell(data, name) for data in SCENE_AND_YEAST)) for label, name in lines.items()]
-    return format_table(("", "Scene", "Yeast"), rows)
-
-
-def unit(data: str) -> tuple[float, int]:
-    """Return the factor and the digits of a loss: Hamming loss of label vectors, or the error rate in %."""
-    return (1, 2) if data in SCENE_AND_YEAST else (100, 1)
+    return format_table(("", "Scene", "Yeast"), rows_of(lines, SCENE_AND_YEAST, cell))
 
 
 def near_deterministic() -> str:
     lines = {
-        "π0": "logging",
-        "CIPS": "cips",
-        "`kl_dro_dr_plain`: no support rule": "kl_dro_dr_plain",
-        "`kl_dro_dr_support`: support rule": "kl_dro_dr_support",
-        "`kl_dro_dr`: support rule and context effects": "kl_dro_dr",
-        "`kl_dro_dr_map`: the same with a feature map": "kl_dro_dr_map",
+        "π0": ("logging", "expected_loss"),
+        "CIPS": ("cips", "expected_loss"),
+        "Norm-POEM": ("norm_poem", "expected_loss"),
+        "weighted likelihood": ("weighted_likelihood", "expected_loss"),
+        "`dm`: cost model only": ("dm", "expected_loss"),
+        "`kl_dro_dr_plain`: no support rule": ("kl_dro_dr_plain", "expected_loss"),
+        "`kl_dro_dr_support`: support rule": ("kl_dro_dr_support", "expected_loss"),
+        "`kl_dro_dr`: support rule and context effects": ("kl_dro_dr", "expected_loss"),
+        "`kl_dro_dr_map`: the same with a feature map": ("kl_dro_dr_map", "expected_loss"),
+        "full supervision, greedy loss": ("skyline", "greedy_loss"),
     }
 
-    def cell(data: str, name: str) -> str:
-        factor, digits = unit(data)
-        return joined((factor * losses(run, data, name).mean() for run in ETAS.values()), digits)
+    def cell(data: str, line: tuple[str, str]) -> str:
+        name, metric = line
+        factor, digits = (1, 2) if data in SCENE_AND_YEAST else (100, 1)
+        means = [number(factor * losses(run, data, name, metric=metric).mean(), digits) for run in ETAS.values()]
+        return " · ".join(dict.fromkeys(means)) if name == "skyline" else " · ".join(means)
 
-    rows = [(label, *(cell(data, name) for data in SHARPNESS_SETS)) for label, name in lines.items()]
-    supervised = []
-    for data in SHARPNESS_SETS:
-        factor, digits = unit(data)
-        supervised.append(number(factor * losses("sharpness", data, "skyline", metric="greedy_loss").mean(), digits))
     header = ("mean expected loss at η = ¼ · 1 · 4 · 16", "Scene", "Yeast", "satimage, %", "pendigits, %")
-    return format_table(header, [*rows, ("full supervision, greedy loss", *supervised)])
+    return format_table(header, rows_of(lines, SHARPNESS_SETS, cell))
 
 
 def single_actions() -> str:
@@ -272,17 +144,14 @@ def single_actions() -> str:
         "`kl_dro_dr`: with support": ("kl_dro_dr", "expected_loss"),
         "`kl_dro_dr_map`: with support and a feature map": ("kl_dro_dr_map", "expected_loss"),
     }
-    sets = ("satimage", "pendigits", "letter")
+    sets = ("satimage", "pendigits", "letter", "satimage, clicks", "pendigits, clicks", "letter, clicks")
 
-    def cell(data: str, clicks: str, name: str, metric: str) -> str:
-        runs = (f"single_choice{clicks}{suffix}" for suffix in ("_soft", "", "_sharp"))
-        return joined((100 * losses(run, data, name, metric=metric).mean() for run in runs), 1)
+    def cell(column: str, line: tuple[str, str]) -> str:
+        data, _, clicks = column.partition(", ")
+        runs = (f"single_choice{'_clicks' if clicks else ''}{suffix}" for suffix in ("_soft", "", "_sharp"))
+        return joined((100 * losses(run, data, line[0], metric=line[1]).mean() for run in runs), 1)
 
-    rows = [
-        (label, *(cell(data, clicks, *line) for clicks in ("", "_clicks") for data in sets))
-        for label, line in lines.items()
-    ]
-    return format_table(("error in % at η = ¼ · 1 · 4", *sets, *(f"{data}, clicks" for data in sets)), rows)
+    return format_table(("error in % at η = ¼ · 1 · 4", *sets), rows_of(lines, sets, cell))
 
 
 def other_tools() -> str:
@@ -327,17 +196,18 @@ def certified() -> str:
         "**KL-DRO with DR**": "kl_dro_dr",
     }
     sets = {"scene": "Scene", "yeast": "Yeast", "rcv1_subset": "RCV1 subset", "tmc2007_500": "TMC2007-500"}
-    means = lambda name, metric: [losses("certified", data, name, metric=metric).mean() for data in sets]  # noqa: E731
-    rows = []
-    for label, name in lines.items():
-        pairs = zip(means(name, "expected_loss"), means(name, "bound"), strict=True)
-        rows.append((label, *(joined(pair, separator=" → ") for pair in pairs)))
-    sizes = [number(size, 0) for size in means("kl_dro_dr", "effective_size")]
+
+    def cell(data: str, name: str) -> str:
+        means = (losses("certified", data, name, metric=metric).mean() for metric in ("expected_loss", "bound"))
+        return joined(means, separator=" → ")
+
+    rows = rows_of(lines, sets, cell)
+    sizes = (losses("certified", data, "kl_dro_dr", metric="effective_size").mean() for data in sets)
     bounds = metrics("certified").query("selection == 'dr_bound' and algorithm not in ('logging', 'skyline')")
     holds = (bounds["bound"] >= bounds["expected_loss"]).groupby(bounds["dataset"])
     [cases] = set(holds.size())
-    rows.append(("effective sample size of KL-DRO with DR", *sizes))
-    rows.append((f"bound holds, of {cases} cases", *(str(holds.sum()[data]) for data in sets)))
+    rows.append(["effective sample size of KL-DRO with DR", *(number(size, 0) for size in sizes)])
+    rows.append([f"bound holds, of {cases} cases", *map(str, holds.sum()[[*sets]])])
     return format_table(("", *sets.values()), rows)
 
 
@@ -368,8 +238,8 @@ def vowpal_wabbit() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
-        *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
-        *(near_deterministic, single_actions, other_tools, certified, vowpal_wabbit),
+        *(beyond_gap, grid_ends, unseen_gap, ablation, near_deterministic, single_actions),
+        *(other_tools, certified, vowpal_wabbit),
         *(shift_tables.shifted_tests, learner_tables.learned_scores),
     )
 }

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
-from pages.experiment_pages import TERMS, format_page
 
 from drcrm.errors import InputError
 from drcrm.paper.reports.roles import COLUMNS, GRID_COLUMNS
@@ -35,7 +34,6 @@ SECTIONS = [
     "Hyper-parameters",
     "Comparison with the paper",
     "Differences to POEM",
-    "Figures",
 ]
 METRICS, GRIDS = "docs/results/small_metrics.csv.gz", "docs/results/small_grids.csv.gz"
 
@@ -56,7 +54,6 @@ def write_project(root: Path, dataset: str = "yeast", missing: tuple[str, int] |
     (root / "docs/results").mkdir(parents=True)
     for folder in ("paper", "reference"):
         (root / "docs" / folder).mkdir()
-    (root / "docs/reference/configuration.md").write_text("| `small` | three seeds of Yeast |\n")
     for name in ("README.md", "docs/paper/findings.md", "docs/paper/theory.md"):
         (root / name).write_text("")
     metrics, grids = [], []
@@ -87,7 +84,7 @@ def finished(tmp_path_factory):
 
 
 def page_of(build) -> str:
-    return format_page(build.experiment("small"))
+    return build.experiment_page("small")
 
 
 def titles(text: str) -> list[str]:
@@ -100,36 +97,29 @@ def test_committed_documents_are_current():
     documents = build.filled_documents()
     stale = [path.name for path, text in documents.items() if path.read_text(encoding="utf-8") != text]
     assert not stale, "run `make docs`"
-    pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
-    images = {Path(link).name for picture in pictures for link in picture.links.values()}
-    images |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
-    images |= set(build.drawn_figures())
-    images |= {"sharpness.png", "own_log.png", "policy_tree.png"}  # the last two are screenshots of a log's report
+    images = {*build.drawn_figures(), "own_log.png", "policy_tree.png"}  # the last two are screenshots of a report
     assert images == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 120_000
 
 
 def test_a_page_has_all_sections_and_numbers(finished):
     text = finished.experiment_documents()[finished.ROOT / "docs/experiments/small.md"]
-    assert text.startswith(
-        f"# small\n\nThree seeds of Yeast. {TERMS}\n\n## What was run\n\n```yaml\nsmall:\n  datasets: ["
-    )
+    assert text.startswith("# small\n\nThe [configuration]")
+    assert "## What was run\n\n```yaml\nsmall:\n  datasets: [" in text
     assert titles(text) == ["What was run", *SECTIONS]
     assert "[every fit](../results/small_grids.csv.gz)" in text
     _, _, *sections = re.split("^## .*\n", text, flags=re.MULTILINE)
-    expected, greedy, hyperparameters, paper, differences, figures = sections
+    expected, greedy, hyperparameters, paper, differences = sections
     assert expected.count("| POEM | **1.100** ± 0.058 |") == 2  # by SNIPS and by IPS
     assert expected.count("95 % interval |") == 1
     assert "| POEM | **0.600** ± 0.058 |" in greedy
     assert "| POEM | 10^−6 … 10^0 | IPS | 10^−2: 3 |" in hyperparameters
     assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | −3.435 (−59.5) |" in paper
     assert "| Yeast | 4 | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" in differences
-    assert re.findall(r'src="(.*?)"', figures) == ["../figures/small_replay_count_yeast.png"]
-    assert "Points are means over 3 seeds, strokes are single seeds. Hyper-parameters are chosen by SNIPS." in figures
 
 
 def test_blocks_are_replaced_and_other_text_is_kept(finished):
-    losses, studies = "<!-- losses small greedy_loss ips -->\n", "<!-- studies -->\n"
+    losses, studies = "<!-- losses small greedy_loss ips -->\n", "<!-- table studies -->\n"
     text = finished.fill(f"Before.\n\n{losses}stale\n<!-- end -->\n\n{studies}<!-- end -->\n\nAfter.\n")
     assert text.startswith(
         f"Before.\n\n{losses}\nGreedy Hamming loss on the test set of Yeast, hyper-parameters chosen by IPS"
@@ -146,7 +136,7 @@ def test_blocks_are_replaced_and_other_text_is_kept(finished):
         ("picture small grid yeast", "no block 'picture small grid yeast' ('picture'): expected losses name metric "),
         ("losses small", "no block 'losses small' (losses_block() missing 2 required"),
         ("losses small greedy_loss top", "small has no table of greedy_loss by top, only of expected_loss, greedy_los"),
-        ("theory gone digits", "no block 'theory gone digits' ('gone'): expected "),
+        ("theory gone", "no block 'theory gone' ('gone'): expected "),
         ("table gone", "no block 'table gone' ('gone'): expected "),
         ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
         ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),
@@ -172,17 +162,22 @@ def test_an_invalid_block_is_reported(finished, block, message):
             "no run with dataset 'scene', selection",
         ),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
-        (
-            "docs/reference/configuration.md",
-            b"",
-            "docs/reference/configuration.md: the table of experiments has no row for 'small'",
-        ),
     ],
 )
 def test_an_invalid_file_is_reported(build, file, content, message):
     (build.ROOT / file).write_bytes(content)
     with pytest.raises(InputError, match=f"^.*{re.escape(message)}.*$"):
         page_of(build)
+
+
+def test_every_finished_experiment_is_described():
+    described = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
+    assert not [name for name in load_build(ROOT).finished() if f"\n| `{name}` | " not in described]
+
+
+def test_the_page_of_an_older_run_is_written():
+    """Its record has options that the configuration has no more."""
+    assert load_build(ROOT).experiment_page("beyond").startswith("# beyond\n")
 
 
 def anchors(path: Path) -> set[str]:

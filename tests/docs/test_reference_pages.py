@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages.reference_pages import command_parsers, format_commands, format_config_keys, format_mapping_keys
+from pages.reference_pages import command_parsers, config_keys, format_commands, mapping_keys
 from pages.repository_pages import link_experiments, relink
 
 from drcrm.logs.cli.common.arguments import COMMANDS
@@ -39,7 +39,7 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_mapping_key_is_explained():
-    page = format_mapping_keys(MAPPING)
+    page = mapping_keys()
     assert page in (ROOT / "docs/user-guide/log-formats.md").read_text(encoding="utf-8"), "run `make docs`"
     assert [row[0].strip(" `") for row in rows_of(page)] == list(json.loads(MAPPING.read_text())["properties"])
     assert all(cell.strip() for row in rows_of(page) for cell in row)
@@ -47,7 +47,7 @@ def test_every_mapping_key_is_explained():
 
 def test_every_configuration_key_is_explained():
     schema = yaml.safe_load(CONFIG.read_text())
-    page = format_config_keys(CONFIG)
+    page = config_keys()
     assert page in (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8"), "run `make docs`"
     keys = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
     documented = {re.match(r" `(\w+)`", row[0])[1] for row in rows_of(page)}

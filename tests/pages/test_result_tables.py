@@ -5,7 +5,7 @@ import re
 import build
 import pytest
 
-BLOCK = re.compile(r"<!-- (?:table|study|studies)\b[^\n]*? -->\n.*?<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- (?:table|study|losses)\b[^\n]*? -->\n.*?<!-- end -->", re.DOTALL)
 BLOCKS = {
     block[0].split(" -->")[0]: block[0]
     for path in build.hand_written_pages()
