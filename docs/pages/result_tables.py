@@ -8,13 +8,21 @@ from typing import Any
 import pandas as pd
 from cells import joined, number
 
-from pages import learner_tables, shift_tables
+from pages import learner_tables
 from pages.published import STARTS, losses, metrics, share_closed, study
 from pages.reference_pages import format_table
 
 SCENE_AND_YEAST = ["scene", "yeast"]
 UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
 ETAS = {"¼": "sharpness_soft", "1": "sharpness", "4": "sharpness_sharp", "16": "sharpness_sharper"}
+SHIFTED_SETS = {  # label, factor of the loss, and digits
+    "digits": ("Digits, labels", 1, 3),
+    "scene": ("Scene, labels", 1, 3),
+    "digits_single": ("Digits, %", 100, 1),
+    "satimage": ("Satimage, %", 100, 1),
+    "pendigits": ("Pendigits, %", 100, 1),
+}
+TESTS = ("environment_shift_today", "environment_shift")
 SHARPNESS_SETS = ["scene", "yeast", "satimage", "pendigits"]
 ANCHORED = ["log_smoothing_anchored", "implicit_exploration_anchored", "exponential_smoothing_anchored"]
 BASELINES = ["norm_poem", *(name.removesuffix("_anchored") for name in ANCHORED), "log_sum_exp", "weighted_likelihood"]
@@ -43,7 +51,7 @@ def beyond_gap() -> str:
 
     def cell(data: str, line: tuple[str, int, str]) -> str:
         name, seeds, experiment = line
-        return str(share_closed(data, name, experiment, seeds=seeds))
+        return number(share_closed(data, name, experiment, seeds=seeds), 0)
 
     return format_table(("gap closed", "Scene", "Yeast"), rows_of(lines, SCENE_AND_YEAST, cell))
 
@@ -79,7 +87,10 @@ def unseen_gap() -> str:
         "best baseline of each set": [*BASELINES, *ANCHORED],
         "nothing learned: π0's most probable actions": ["logging"],
     }
-    best = lambda data, names: number(max(share_closed(data, name, UNSEEN[data], seeds=5) for name in names), 0)  # noqa: E731
+
+    def best(data: str, names: list[str]) -> str:
+        return number(max(share_closed(data, name, UNSEEN[data], seeds=5) for name in names), 0)
+
     header = ("gap closed, %", "few labels", "many labels", "near-deterministic π0")
     return format_table(header, rows_of(lines, UNSEEN, best))
 
@@ -130,6 +141,19 @@ def near_deterministic() -> str:
 
     header = ("mean expected loss at η = ¼ · 1 · 4 · 16", "Scene", "Yeast", "satimage, %", "pendigits, %")
     return format_table(header, rows_of(lines, SHARPNESS_SETS, cell))
+
+
+def shifted_tests() -> str:
+    """Return mean expected losses on the test sets of today and on shifted ones."""
+    learned = ("snips", "shift_snips", "dr", "kl_dro_dr")
+    lines = {"π0": "logging"} | {f"`{name}`": name for name in learned}
+
+    def cell(data: str, name: str) -> str:
+        _, factor, digits = SHIFTED_SETS[data]
+        return joined((factor * losses(experiment, data, name).mean() for experiment in TESTS), digits)
+
+    header = ("policy", *(label for label, _, _ in SHIFTED_SETS.values()))
+    return format_table(header, rows_of(lines, SHIFTED_SETS, cell))
 
 
 def single_actions() -> str:
@@ -239,7 +263,6 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         *(beyond_gap, grid_ends, unseen_gap, ablation, near_deterministic, single_actions),
-        *(other_tools, certified, vowpal_wabbit),
-        *(shift_tables.shifted_tests, learner_tables.learned_scores),
+        *(other_tools, certified, vowpal_wabbit, shifted_tests, learner_tables.learned_scores),
     )
 }

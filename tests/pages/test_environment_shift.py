@@ -3,7 +3,7 @@
 import numpy as np
 from page_numbers import check_claims, ends, rounded
 from pages.published import losses, study
-from pages.shift_tables import SHIFTED_SETS, TESTS
+from pages.result_tables import SHIFTED_SETS, TESTS
 from shift_accuracy import EFFICIENCY_BOUND
 
 PAGE = "docs/user-guide/environment-shift.md"
