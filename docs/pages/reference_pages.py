@@ -71,11 +71,11 @@ def format_properties(schema: Mapping, root: Mapping) -> str:
         settings = resolve(property_schema, root)
         name = f"`{key}`" + (" (required)" if key in schema.get("required", ()) else "")
         default = f"`{json.dumps(settings['default'], ensure_ascii=False)}`" if "default" in settings else ""
-        rows.append((name, format_type(settings, root), default, settings.get("description", "")))
+        rows.append((name, format_type(settings), default, settings.get("description", "")))
     return format_table(("key", "value", "default", "meaning"), rows)
 
 
-def format_type(settings: Mapping, root: Mapping) -> str:
+def format_type(settings: Mapping) -> str:
     """Return in words which values a schema accepts."""
     if "enum" in settings:
         return ", ".join(f"`{'null' if value is None else value}`" for value in settings["enum"])
