@@ -33,7 +33,8 @@ group: user
 def draw_requests(n: int, seed: int) -> pd.DataFrame:
     """Draw n requests. Long requests need a large model, except translations, which a small one does well."""
     rng = np.random.default_rng(seed)
-    tokens, task = rng.lognormal(6, 1, n).round(), rng.choice(["chat", "code", "translation"], n)
+    tokens = rng.lognormal(6, 1, n).round().clip(max=4000)  # the models read at most 4000 tokens
+    task = rng.choice(["chat", "code", "translation"], n)
     scores = np.column_stack([np.zeros(n), np.full(n, 0.3), 0.4 * np.log(tokens / 400)])
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     model = (weights.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
@@ -52,6 +53,7 @@ def draw_requests(n: int, seed: int) -> pd.DataFrame:
 # Write the log as JSON lines, and its mapping. The weights are a list in each line.
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+folder.mkdir(parents=True, exist_ok=True)
 requests = draw_requests(4000, 0)
 requests.to_json(folder / "requests.jsonl", orient="records", lines=True, double_precision=15)
 (folder / "router.yaml").write_text(MAPPING, encoding="utf-8")
