@@ -107,7 +107,11 @@ def test_plot(shop):
     assert len(texts) == 2 * len(tree.tree_.leaves) - 1
     actions = [text.split(": ")[-1].split()[0] for text in texts if ": " in text]
     assert actions == [["none", "banner", "mail"][leaf.action] for leaf in tree.tree_.leaves]
-    matplotlib.pyplot.close(ax.figure)
+    long = tree.plot([f"an action with a rather long name, number {number}" for number in range(3)])
+    for figure in (ax.figure, long.figure):
+        figure.canvas.draw()
+        assert all(text.get_window_extent().x1 < figure.bbox.x1 for text in figure.axes[0].texts)
+        matplotlib.pyplot.close(figure)
 
 
 def test_refusals(shop):

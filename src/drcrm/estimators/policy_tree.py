@@ -21,6 +21,7 @@ from drcrm.policies.trees.tree import LEAST_SHARE, THRESHOLDS, ActionTree, TreeS
 
 FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 ONE_HOT = 20  # largest number of categories with an indicator each for the cost model
+TEXT_WIDTH, INCHES = 4, 0.12  # room for texts right of a tree, in levels; width of a character in a figure
 
 
 class PolicyTree(BaseEstimator):
@@ -168,7 +169,7 @@ class PolicyTree(BaseEstimator):
         action_names : sequence of K names, optional
             By default the numbers of the actions.
         ax : matplotlib.axes.Axes, optional
-            Axes to draw on; by default those of a new figure.
+            Axes to draw on; by default those of a new figure, which is wide enough for all texts.
 
         Returns
         -------
@@ -180,16 +181,20 @@ class PolicyTree(BaseEstimator):
             If matplotlib is not installed.
         """
         tree = self._fitted()
-        ax = import_extra("matplotlib.pyplot", "pipeline").subplots()[1] if ax is None else ax
         names = range(tree.n_actions) if action_names is None else action_names
-        placed = tree.placed_nodes()
-        ax.set(xlim=(-0.2, max(depth for _, depth, *_ in placed) + 1), ylim=(0.5 - len(placed), 0.5))
+        placed, texts = tree.placed_nodes(), []
+        for node, _, _, condition, _ in placed:
+            leaf = "" if node.children else f"{node.describe(names)}  ({100 * node.share:.3g} %)"
+            texts.append(": ".join(filter(None, (condition, leaf))) or "all rows")
+        end = max(depth for _, depth, *_ in placed) + TEXT_WIDTH
+        if ax is None:
+            width = INCHES * max(map(len, texts)) * end / TEXT_WIDTH
+            ax = import_extra("matplotlib.pyplot", "pipeline").subplots(figsize=(max(6.4, width), 4.8))[1]
+        ax.set(xlim=(-0.2, end), ylim=(0.5 - len(placed), 0.5))
         ax.set_axis_off()
-        for place, (node, depth, parent, condition, _) in enumerate(placed):
+        for place, ((node, depth, parent, condition, _), text) in enumerate(zip(placed, texts, strict=True)):
             if condition:
                 ax.plot([depth - 1, depth - 1, depth], [-parent, -place, -place], color="gray", zorder=1)
-            leaf = "" if node.children else f"{node.describe(names)}  ({100 * node.share:.3g} %)"
-            text = ": ".join(filter(None, (condition, leaf))) or "all rows"
             box = {"boxstyle": "round", "edgecolor": "gray", "facecolor": "white" if node.children else "lightgray"}
             ax.text(depth, -place, text, ha="left", va="center", bbox=box, zorder=2)
         return ax

@@ -197,7 +197,7 @@ def tree(answer: Answer) -> Section:
             is_usual = leaf.get("action") == node["action"] and is_number(share)
             ends = answer.format_interval(change, "no interval", sign=True)
             entry |= {
-                "action": shorten(node["action"], 28),
+                "action": shorten(node["action"], 44),
                 "often": f"in {format_share(share)} of decisions" if is_usual else "",
                 "size": f"{format_share(rows / total)} of the rows ({format_count(rows)})",
                 "gain": f"{answer.format(change.value, sign=True)} ({ends})" if leaf else "",
