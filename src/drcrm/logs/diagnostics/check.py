@@ -20,7 +20,7 @@ MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
 class Consequence(Enum):
     """What a check means for the verdict: see :func:`drcrm.logs.diagnostics.comparison.verdict.decide`.
 
-    All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` says what to do about each. A new one
+    All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` has advice on every failure. A new one
     needs its place in ``decide``, a branch in ``advice``, and its sentence in ``comparison.words``.
     """
 
