@@ -72,7 +72,7 @@ def policy_certificate(
         nor a divergence, "auto" is "ips", and "snips" needs a baseline. "dm" has no certificate, because no bound
         covers the error of the model.
     confidence : float in (½, 1)
-        Probability with which the bound holds.
+        Probability that the bound holds.
     method : str or Divergence
         "asymptotic" is the larger of the bound of a KL ball and Student's bound, corrected for skewness: see
         :mod:`drcrm.evaluation.bounds.skewness`. "student" or a divergence, such as "kl", replaces the KL ball by

@@ -77,7 +77,7 @@ class OpenedLog:
     whole : BanditLog, optional
         All rows of the file. None if ``evaluated`` has all rows, or is so large that checks do not need more.
     reference : Reference
-        What policies are compared with on the rows of ``evaluated``: by default the policy that logged them.
+        Reference of comparisons on the rows of ``evaluated``: by default the policy that logged them.
     policy_change : PolicyChange, optional
         Last change of the logging policy. ``evaluated`` then has only rows after it, unless there is a baseline.
     evaluated_rows : bool array, optional
@@ -219,7 +219,7 @@ def open_log(
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
     reference : Reference, optional
-        What policies are compared with. The probabilities of a stored policy on the rows are in memory. Rows that
+        Reference of comparisons. The probabilities of a stored policy on the rows are in memory. Rows that
         trained it are left out. If its features are other columns, the file is read twice.
 
     Raises

@@ -56,7 +56,7 @@ class Answer:
     choices, effective_choices : int or None
         Number of candidates that competed on these rows, and their effective number.
     reference : Reference
-        What policies are compared with: its name, and the radius κ of a comparison of worst cases.
+        Reference of the comparison: its name, and the radius κ if worst cases are compared.
     reference_candidate : Candidate or None
         The estimates of the reference, if it is not the logging policy.
     blocks : sequence of mapping or None

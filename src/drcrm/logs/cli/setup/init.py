@@ -44,7 +44,7 @@ WORDS = {  # words that are typical of the names of columns
         "preferred": "action arm propensity reward cost",
         "id": "id ids key hash uuid",
         "marked": "chosen shown selected displayed presented logged picked taken promoted featured recommended served",
-        "logged": "score logging logged policy log of the selection sampling b",  # beside the words of a propensity
+        "logged": "score logging logged policy log of the selection sampling b",  # next to the words of a propensity
         "before": "before previous prev past prior last since history historic historical lag avg average mean median "
         "rate ratio ctr expected predicted prediction pred",  # earlier outcomes and predictions are features
         "outcome": "signup signed subscribed registered dwell watched completed unsubscribed unsubscribe churned "

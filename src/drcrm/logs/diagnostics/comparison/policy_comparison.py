@@ -59,7 +59,7 @@ class ComparisonSettings:
     gamma : float, optional
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
     reference : Reference
-        What the policy is compared with. Under a shift, the sensitivity is not computed.
+        Reference of the comparison. Under a shift, the sensitivity is not computed.
     full_support : bool
         Whether the logging policy is known to take every action in every context.
     """

@@ -152,7 +152,7 @@ class Evidence:
 
     @property
     def reference(self) -> str:
-        """The name of what the policy is compared with."""
+        """The name of the reference."""
         return self.comparison.settings.reference.name
 
     @property

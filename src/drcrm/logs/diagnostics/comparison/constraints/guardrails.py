@@ -63,7 +63,7 @@ class GuardedOutcomes:
         estimate : "dr", "snips" or "ips"
             The estimate of the verdict.
         reference : Reference, optional
-            What policies are compared with; by default the logging policy.
+            Reference of the comparison; by default the logging policy.
         """
         guardrails = () if log.description is None else log.description.mapping.guardrails
         make = (reference or Reference()).evaluation
