@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from block_logs import (
+from fixtures.action_logs import (
     block_log,
     evaluate_all,
     random_effects,
@@ -16,8 +16,7 @@ from block_logs import (
     write_mapped,
     write_mapped_log,
 )
-from mapped_logs import close
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, close, decisions
 
 from drcrm import cluster
 from drcrm.arrays.mapped_arrays import scratch_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refusal
+from fixtures.strategies import refusal
 
 import drcrm
 from drcrm.files import read_npz, write_npz, write_text

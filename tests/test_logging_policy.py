@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from modelled_costs import predict
+from fixtures.action_logs import Choices, cost_model
+from fixtures.reference_formulas import predict
 from scipy import sparse
 from scipy.special import ndtr
-from softmax_logs import Choices, cost_model
 
 from drcrm import (
     ActionLists,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 from drcrm.__main__ import COMMANDS, command, main
 from drcrm.errors import InputError, escape_unprintable, prefix_errors

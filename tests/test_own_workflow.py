@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from shop import MAPPING, decisions
-from workflows import TOY, jobs, snakemake, write_config, write_data
+from fixtures.pipeline import TOY, jobs, snakemake, write_config, write_data
+from fixtures.user_logs import MAPPING, decisions
 
 OWN_RISK = """
 import numpy as np

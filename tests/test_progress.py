@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 from drcrm.__main__ import main
 from drcrm.data.executors import report_pass, report_progress

@@ -12,9 +12,9 @@ from itertools import cycle
 
 import numpy as np
 import pytest
+from fixtures.strategies import result_or_message
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from strategies import result_or_message
 
 import drcrm
 from drcrm import BanditLog, ExponentialPolicy

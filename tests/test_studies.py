@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from bets import bound_by_loops
+from fixtures.pipeline import jobs, snakemake, write_config
+from fixtures.reference_formulas import bound_by_loops
 from page_numbers import numbers, rounded
 from scipy.stats import binom, t
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import Ridge
-from workflows import jobs, snakemake, write_config
 
 from drcrm import BanditLog, optimal_tree
 from drcrm.certificates import upper_bound

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.reference_formulas import predict
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modelled_costs import predict
 
 import drcrm
 from drcrm import ExponentialPolicy

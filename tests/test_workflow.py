@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from workflows import PROJECT, TOY, contents, copied, jobs, snakemake, write_config, write_data
+from fixtures.pipeline import ROOT, TOY, contents, copied, jobs, snakemake, write_config, write_data
 
 from drcrm.paper.reports.plan import FIGURE_TITLES
 
@@ -96,7 +96,7 @@ def copied_code(folder: Path) -> Path:
     """Return a copy of the parts of the project that runs need."""
     folder.mkdir(parents=True)
     for name in CODE:
-        (shutil.copytree if (PROJECT / name).is_dir() else shutil.copy2)(PROJECT / name, folder / name)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, folder / name)
     return folder
 
 
@@ -165,7 +165,7 @@ CHANGED = {
 @pytest.mark.parametrize("module", CHANGED)
 def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, module):
     """A comment and a docstring are no change. The test copies project and run to another root."""
-    project, work = (tmp_path / path.relative_to("/") for path in (PROJECT, finished))
+    project, work = (tmp_path / path.relative_to("/") for path in (ROOT, finished))
     copied(finished, work)
     copied_code(project)
     for path in (project / "src/drcrm").rglob("*.py"):
@@ -244,5 +244,5 @@ def test_results_do_not_depend_on_cores_location_and_an_outer_workflow(complete,
     assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)
     assert {**known, "commit": None, **dict.fromkeys(("clean", "changed", "untracked"))} == unknown
     lines = len(copy["results/tiny/metrics.csv"].splitlines())
-    assert (work / "summary.txt").read_text() == f"{lines}\n{PROJECT}/src, {' '.join(sorted(outer['drcrm']))}\n"
+    assert (work / "summary.txt").read_text() == f"{lines}\n{ROOT}/src, {' '.join(sorted(outer['drcrm']))}\n"
     assert "Nothing to be done" in snakemake(*arguments, project=tmp_path)

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from block_logs import write_mapped
+from fixtures.action_logs import write_mapped
 from scipy import sparse
 
 from drcrm.arrays import mapped_arrays

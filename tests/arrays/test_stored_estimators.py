@@ -5,13 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from fixtures.strategies import damaged, examples, result_or_message
 from hypothesis import given
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LassoCV, LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
-from strategies import damaged, examples, result_or_message
 
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.errors import InputError

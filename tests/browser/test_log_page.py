@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from log_answers import ANSWERS, as_answer, better
+from fixtures.log_answers import ANSWERS, as_answer, better
 from PIL import Image
 from playwright.sync_api import Browser, Page
 

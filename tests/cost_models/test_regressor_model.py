@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from modelled_costs import expectation, predict
-from refusals import refusal
+from fixtures.reference_formulas import expectation, predict
+from fixtures.strategies import refusal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from block_logs import block_log, use_small_blocks
+from fixtures.action_logs import block_log, use_small_blocks
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.solvers import second_moments

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from fixtures.action_logs import Choices
 from scipy import sparse
-from softmax_logs import Choices
 
 from drcrm import ActionLists, BanditLog, SoftmaxPolicy
 from drcrm.arrays.tables import Table

@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from block_logs import KINDS, block_log, evaluate_all, random_coef, random_effects, use_small_blocks, use_small_samples
+from fixtures.action_logs import (
+    BLOCK_KINDS,
+    block_log,
+    evaluate_all,
+    random_coef,
+    random_effects,
+    use_small_blocks,
+    use_small_samples,
+)
 
 from drcrm import BanditLog
 from drcrm.data import chunked_log
@@ -22,7 +30,7 @@ def assert_close(values: list, expected: list, tolerance: float = 1e-10) -> None
         assert value == pytest.approx(known, rel=tolerance, abs=tolerance)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
 def test_blocks_and_threads_give_the_values_of_one_block(kind, monkeypatch):
     log = block_log(kind, 150)
     effects = random_effects(log)

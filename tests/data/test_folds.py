@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from block_logs import KINDS, block_log, random_effects
+from fixtures.action_logs import BLOCK_KINDS, block_log, random_effects
 
 from drcrm import BanditLog
 from drcrm.data.folds import calendar_periods, context_folds, merge_folds, number_blocks
@@ -25,7 +25,7 @@ def test_fold_numbers_have_no_gaps_if_units_share_contexts():
         assert np.unique(context_folds(log, folds)).tolist() in ([0], [0, 1])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
 def test_merged_values_of_no_contexts_have_the_shape_of_values(kind):
     log = block_log(kind)
     actions, _, effects = log.actions.select(np.arange(0), log.X, random_effects(log))

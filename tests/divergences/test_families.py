@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from formulas import CONJUGATES, FORMULAS, SMOOTH
+from fixtures.reference_formulas import CONJUGATES, FORMULAS, SMOOTH
 
 from drcrm.divergences import (
     CVaR,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from modelled_costs import expectation, predict
+from fixtures.action_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of, every_form, normal_coef
+from fixtures.reference_formulas import expectation, predict
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of, every_form, random_coef
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
@@ -70,7 +70,7 @@ def test_objectives_equal_arithmetic_of_50_digits(entry, kind):
 @kinds
 @ignore_overlap
 def test_an_estimate_equals_its_formula_row_by_row(formula, estimate, kind):
-    choices, theta, B = Choices.drawn(6), random_coef(7), random_coef(8)
+    choices, theta, B = Choices.drawn(6), normal_coef(7), normal_coef(8)
     log = choices.single() if kind == "single" else choices.listed(sparse.csr_array)
     coef, model_coef = in_shape(kind, theta, B)
     for weight, written in WEIGHTS:
@@ -84,7 +84,7 @@ def test_an_estimate_equals_its_formula_row_by_row(formula, estimate, kind):
 @every_estimate
 def test_gradients_equal_finite_differences(formula, estimate):
     step = 1e-6
-    choices, B = Choices.drawn(9), random_coef(10)
+    choices, B = Choices.drawn(9), normal_coef(10)
     variants = [
         (Choices.drawn(9, restricted=False).single(), B, True),
         (choices.single(sparse.csr_array), B, False),
@@ -94,7 +94,7 @@ def test_gradients_equal_finite_differences(formula, estimate):
     for log, model, intercept in variants:
         for weight, _ in WEIGHTS:
             objective = make_objective(log, formula, weight, estimate, model, intercept)
-            theta, direction = random_coef(11, (2, np.prod(objective.prepared.shape)))
+            theta, direction = normal_coef(11, (2, np.prod(objective.prepared.shape)))
             gradient = objective(theta / 2)[1]
             ahead, behind = (objective(theta / 2 + side * step * direction)[0] for side in (1, -1))
             assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=2e-6)
@@ -118,7 +118,7 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
 
 @kinds
 def test_fit_and_modelled_costs_of_a_cost_model_agree(kind):
-    choices, theta = Choices.drawn(29, restricted=kind == "listed"), random_coef(30)
+    choices, theta = Choices.drawn(29, restricted=kind == "listed"), normal_coef(30)
     X, A = (choices.X, choices.A) if kind == "single" else (choices.lists(), choices.position)
     model = CostModel(0.1).fit(X, A, cost=choices.cost, context=choices.context, count=choices.count)
     log = getattr(choices, kind)()

@@ -5,9 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from label_logs import expand, make_coef, make_log, make_objective, numeric_gradient
+from fixtures.action_logs import (
+    RISKS,
+    WEIGHTS,
+    evaluation_of,
+    expand,
+    make_coef,
+    make_log,
+    make_objective,
+    numeric_gradient,
+)
 from scipy import sparse
-from softmax_logs import RISKS, WEIGHTS, evaluation_of
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.certificates import policy_certificate, upper_bound

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from formulas import FORMULAS, SMOOTH
-from label_logs import make_coef, make_log, make_objective, numeric_gradient
+from fixtures.action_logs import make_coef, make_log, make_objective, numeric_gradient
+from fixtures.reference_formulas import FORMULAS, SMOOTH
 
 from drcrm import SoftmaxPolicy, off_policy_value
 from drcrm.data.bandit_log import BanditLog

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_logs import make_coef, make_log, make_objective
+from fixtures.action_logs import make_coef, make_log, make_objective
 from scipy.optimize import brentq
 
 from drcrm import ExponentialPolicy, off_policy_value

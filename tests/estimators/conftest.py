@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import pytest
-from softmax_logs import Choices
+from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy
 

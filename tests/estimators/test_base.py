@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from own_risks import EntropicRisk
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.user_code import EntropicRisk
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import drcrm

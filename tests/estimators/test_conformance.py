@@ -5,9 +5,9 @@ from inspect import signature
 
 import numpy as np
 import pytest
+from fixtures.action_logs import every_form
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from softmax_logs import every_form
 
 import drcrm
 from drcrm import (

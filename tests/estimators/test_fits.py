@@ -6,12 +6,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.action_logs import every_form
+from fixtures.strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from softmax_logs import every_form
-from strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
 
 import drcrm
 from drcrm import CIPS, KLDRO, ActionLists, Chi2DRO, WeightedLikelihood

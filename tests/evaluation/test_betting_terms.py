@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bets import bound_by_loops, fixed_order
+from fixtures.reference_formulas import bound_by_loops, fixed_order
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate

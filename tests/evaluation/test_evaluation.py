@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from environment_logs import KINDS, draw_log, draw_policy
+from fixtures.reference_formulas import ENVIRONMENT_KINDS, draw_environment_log, draw_policy
 
 from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.certificates import policy_certificate
@@ -19,11 +19,11 @@ from drcrm.policies.exponential import LinearPolicy
 
 
 @pytest.mark.filterwarnings("ignore:the (effective sample size|mean weight)")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENVIRONMENT_KINDS)
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
 @pytest.mark.parametrize("has_policy", [False, True])
 def test_a_lower_bound_is_the_upper_bound_on_negated_costs(kind, estimate, has_policy):
-    log = draw_log(kind, seed=2, rows=600)
+    log = draw_environment_log(kind, seed=2, rows=600)
     policy, baseline = draw_policy(log, 0), draw_policy(log, 1) if has_policy else "logging"
     effects = CostModel().fit(log).effects(log.X, log.actions)
     options = {"baseline": baseline, "check_tails": False, "baseline_factor": 1.1}
@@ -45,7 +45,7 @@ def test_a_lower_bound_is_the_upper_bound_on_negated_costs(kind, estimate, has_p
 
 
 def test_a_comparison_computes_everything_once(monkeypatch):
-    log = draw_log("single", rows=400)
+    log = draw_environment_log("single", rows=400)
     log = log.replace(count=np.ones(400, dtype=int))
     policy, baseline, model = draw_policy(log, 0), draw_policy(log, 1), CostModel().fit(log)
     calls: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def test_a_comparison_computes_everything_once(monkeypatch):
 
 
 def test_results_have_notes_and_only_the_public_functions_warn():
-    log = draw_log("single", rows=300)
+    log = draw_environment_log("single", rows=300)
     far = log.replace(propensity=np.full(300, 1.0))
     rare = np.full(300, 1e-3)
     evaluation = Evaluation.of(rare, far, groups=None).by("snips")
@@ -93,6 +93,6 @@ def test_results_have_notes_and_only_the_public_functions_warn():
 
 
 def test_a_name_is_no_logging_policy():
-    log = draw_log("single")
+    log = draw_environment_log("single")
     with pytest.raises(InputError, match="logging_policy is of type str"):
         Evaluation.of(draw_policy(log, 0), log, logging_policy="logging")

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from probability_logs import KINDS, log_and_policy
+from fixtures.action_logs import ACTION_KINDS, log_and_policy
 
 from drcrm import BanditLog, CostModel, off_policy_value, off_policy_values, policy_support
 from drcrm.certificates import policy_certificate
@@ -57,7 +57,7 @@ def test_ips_is_one_number_everywhere():
         policy_certificate(policy, log, "clipped_ips", method="log_smoothing")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_auto_is_dr_or_snips_and_ips_for_other_risks_and_methods(kind):
     log, policy, X = log_and_policy(kind)
     logged = np.exp(policy.log_prob(X, log.Y, log.context))
@@ -72,7 +72,7 @@ def test_auto_is_dr_or_snips_and_ips_for_other_risks_and_methods(kind):
     assert policy_certificate(policy, log, method="student", check_tails=False).estimate == "ips"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_modelled_costs_come_from_the_other_folds(kind, grouped):
     """Doubly robust estimates equal a computation row by row, with models fitted to the other folds."""
@@ -123,7 +123,7 @@ def test_self_normalised_estimates_ignore_a_constant_and_switching_drops_large_w
         assert np.isnan(off_policy_value(np.zeros(500), log, "snips").low)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_logging_policies_and_modelled_costs_have_every_form(kind):
     log, policy, X = log_and_policy(kind)
     logging = type(policy)(0.5 * policy.coef)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.text_logs import LINES, candidate
 from scipy import stats
-from vw_lines import LINES, candidate
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value, off_policy_values, read_log
 from drcrm.evaluation.bounds.independent_units import Interval

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from softmax_logs import Choices
+from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass

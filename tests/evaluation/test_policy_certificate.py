@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from drawn_actions import draw_actions
-from modelled_costs import expectation, predict, ratio_bound
+from fixtures.click_logs import draw_actions
+from fixtures.reference_formulas import expectation, predict, ratio_bound
 from scipy import sparse
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates, off_policy_value

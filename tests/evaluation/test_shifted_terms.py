@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from environment_logs import KINDS, cross_fitted_effects, doubly_robust_moment, draw_log, draw_policy, moments_by_row
+from fixtures.reference_formulas import (
+    ENVIRONMENT_KINDS,
+    cross_fitted_effects,
+    doubly_robust_moment,
+    draw_environment_log,
+    draw_policy,
+    moments_by_row,
+)
 from scipy.optimize import brentq
 
 from drcrm import BanditLog, SoftmaxPolicy, off_policy_value
@@ -29,11 +36,11 @@ def tilt(cost: np.ndarray, share: np.ndarray, kappa: float) -> tuple[float, floa
     return gamma * kappa + gamma * np.log(share @ np.exp(cost / gamma)), gamma
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENVIRONMENT_KINDS)
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
 @pytest.mark.parametrize("form", ["coefficients", "probabilities"])
 def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
-    log = draw_log(kind, seed=3)
+    log = draw_environment_log(kind, seed=3)
     log = log.with_groups(log.context)
     policy, fold = draw_policy(log), context_folds(log, FOLDS)
     effects = cross_fitted_effects(log, fold)
@@ -69,7 +76,7 @@ def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
 
 
 def test_self_normalised_values_have_every_divergence_and_no_other_estimate_takes_the_ball():
-    log = draw_log("single")
+    log = draw_environment_log("single")
     policy = draw_policy(log)
     assert off_policy_value(policy, log, "snips", shift=KAPPA) == pytest.approx(
         off_policy_value(policy, log, "snips", EnvironmentBall(KAPPA)), rel=1e-9
@@ -83,7 +90,7 @@ def test_self_normalised_values_have_every_divergence_and_no_other_estimate_take
 
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
 def test_groups_keep_copies_of_a_row_together(estimate):
-    log = draw_log("single", contexts=200)
+    log = draw_environment_log("single", contexts=200)
     log = log.replace(count=np.ones(200, dtype=int))
     rows = np.repeat(np.arange(200), 3)
     copies = BanditLog(log.X[rows], log.Y[rows], log.propensity[rows], log.cost[rows], n_actions=4)
@@ -101,7 +108,7 @@ def test_groups_keep_copies_of_a_row_together(estimate):
 
 
 def test_a_baseline_has_its_own_worst_case():
-    log = draw_log("single", rows=400)
+    log = draw_environment_log("single", rows=400)
     policy, other = draw_policy(log), draw_policy(log, 6)
     values = [off_policy_value(p, log, "dr", shift=KAPPA) for p in (policy, other)]
     difference = off_policy_value(policy, log, "dr", shift=KAPPA, baseline=other)

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from modelled_costs import expectation, predict, ratio_bound
+from fixtures.reference_formulas import expectation, predict, ratio_bound
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates
 from drcrm.certificates import upper_bound

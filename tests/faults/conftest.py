@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from workflows import write_config, write_data
+from fixtures.pipeline import write_config, write_data
 
 from faults.harness import CONFIG, run
 

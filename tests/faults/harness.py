@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from workflows import PROJECT, TOY, command, contents, copied, environment, in_group, snakemake
+from fixtures.pipeline import ROOT, TOY, command, contents, copied, environment, in_group, snakemake
 
 TABLE = "results/tiny/tables/expected_loss.csv"
 FOLDER = "results/tiny/runs/toy/seed0/replay2"
@@ -98,7 +98,7 @@ def running(work: Path, config: Path, is_ready: Callable[[], bool]) -> Iterator[
     """Start a run in a new process group, wait for ``is_ready``, and kill all its processes at the end."""
     process = subprocess.Popen(
         command(work, config, TABLE),
-        cwd=PROJECT,
+        cwd=ROOT,
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

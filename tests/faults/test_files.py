@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from workflows import copied
+from fixtures.pipeline import copied
 
 from drcrm.paper.steps.__main__ import main
 from faults.harness import FIT, FOLDER, assert_same_files, run

@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 from faults.test_disks import mounted
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pooch
 import pytest
-from local_server import serving
-from step_chain import run_step
-from workflows import write_config, write_data
+from fixtures.pipeline import run_step, serving, write_config, write_data
 
 from drcrm.paper.datasets import sources
 from faults.harness import CONFIG, assert_same_files, run, single_line

@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from workflows import command, in_group, interrupt
+from fixtures.pipeline import command, in_group, interrupt
 
 from faults.harness import (
     AFTER_FIT,

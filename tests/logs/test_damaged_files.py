@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.strategies import ODD_TEXTS, damaged, examples, result_or_message
+from fixtures.text_logs import dsjson, read_contexts, vw_lists, vw_single
 from hypothesis import given
 from hypothesis import strategies as st
-from log_contexts import read_contexts
-from strategies import ODD_TEXTS, damaged, examples, result_or_message
-from text_logs import dsjson, vw_lists, vw_single
 
 import drcrm
 from drcrm.logs.policy_file import encoding_of

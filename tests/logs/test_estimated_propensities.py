@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
 import drcrm

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import write_table
+from fixtures.user_logs import write_table
 
 from drcrm.data import folds
 from drcrm.data.folds import held_out

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import write_table
-from push_logs import MAPPING, REVENUE, UNSUBSCRIBED, push_log
+from fixtures.user_logs import PUSH_MAPPING, REVENUE, UNSUBSCRIBED, push_log, write_table
 
 from drcrm.errors import InputError
 from drcrm.logs.read_log import read_raw_log
@@ -20,7 +19,7 @@ BOTH = {"guardrails": {"unsubscribed": UNSUBSCRIBED, "money": REVENUE | {"range"
 
 
 def test_a_mapping_with_guardrails_can_be_written_and_read_again():
-    mapping = as_mapping(MAPPING | BOTH)
+    mapping = as_mapping(PUSH_MAPPING | BOTH)
     assert mapping.guardrails == (
         Guardrail("unsubscribed", "unsubscribed", False, 0.01),
         Guardrail("money", "revenue", True, 0.01, is_relative=True, cost_range=(-5.0, 0.0)),
@@ -49,7 +48,7 @@ def test_a_mapping_with_guardrails_can_be_written_and_read_again():
 )
 def test_errors_name_the_guardrail(entry, message):
     with pytest.raises(InputError, match=message):
-        as_mapping(MAPPING | {"guardrails": {"g": entry}})
+        as_mapping(PUSH_MAPPING | {"guardrails": {"g": entry}})
 
 
 def test_a_relative_margin_is_a_factor_of_the_logging_policys_cost():
@@ -67,7 +66,7 @@ def test_a_relative_margin_is_a_factor_of_the_logging_policys_cost():
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_outcomes_ride_on_the_rows_of_the_log(name, tmp_path):
     frame = push_log(300)
-    raw_log = read_raw_log(write_table(frame, tmp_path, name), as_mapping(MAPPING | BOTH))
+    raw_log = read_raw_log(write_table(frame, tmp_path, name), as_mapping(PUSH_MAPPING | BOTH))
     expected = np.column_stack([frame["unsubscribed"] == "yes", -frame["revenue"]])
     assert raw_log.rows.get("guardrails") == pytest.approx(expected.astype(float))
     rows = np.arange(300) % 3 == 0
@@ -77,7 +76,7 @@ def test_outcomes_ride_on_the_rows_of_the_log(name, tmp_path):
 
 def test_lists_take_outcomes_from_the_chosen_row():
     frame = push_log(60).assign(list=np.repeat(np.arange(30), 2), chosen=np.tile([1, 0], 30))
-    mapping = {**MAPPING, **BOTH, "action": None, "list": "list", "chosen": "chosen"}
+    mapping = {**PUSH_MAPPING, **BOTH, "action": None, "list": "list", "chosen": "chosen"}
     raw_log = read_raw_log(frame, as_mapping(mapping))
     assert raw_log.rows.get("guardrails")[:, 1] == pytest.approx(-frame["revenue"][::2])
 
@@ -86,7 +85,7 @@ def test_a_missing_outcome_is_an_error_like_a_missing_reward():
     frame = push_log(50)
     frame.loc[7, "revenue"] = np.nan
     with pytest.raises(InputError, match="guardrail 'money', column 'revenue', is nan in row 7, expected a finite"):
-        read_raw_log(frame, as_mapping(MAPPING | BOTH))
+        read_raw_log(frame, as_mapping(PUSH_MAPPING | BOTH))
 
 
 def slices_of(raw_log) -> list:
@@ -95,7 +94,7 @@ def slices_of(raw_log) -> list:
 
 def test_several_slice_columns_ride_on_the_rows(tmp_path):
     frame = push_log(90).assign(city=np.tile(["Bern", "Genf", ""], 30), place=np.repeat([1, 2], 45))
-    mapping = as_mapping(MAPPING | {"slice": ["city", "place"]})
+    mapping = as_mapping(PUSH_MAPPING | {"slice": ["city", "place"]})
     assert mapping.as_dict()["slice"] == ["city", "place"]
     raw_log = read_raw_log(write_table(frame, tmp_path, "log.csv"), mapping)
     assert slices_of(raw_log) == frame[["city", "place"]].astype(str).to_numpy().tolist()
@@ -106,7 +105,7 @@ def test_several_slice_columns_ride_on_the_rows(tmp_path):
 def test_the_guardrails_of_the_page_are_valid():
     page = (Path(__file__).parents[2] / "docs/user-guide/own-logs.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```yaml\n(guardrails:.*?)```", page, re.S)
-    rails = as_mapping(MAPPING | parse_yaml(block)).guardrails
+    rails = as_mapping(PUSH_MAPPING | parse_yaml(block)).guardrails
     assert [rail.describe_margin() for rail in rails] == ["at most +0.002", "at least -1 %"]
     assert rails[1].cost_range == (-500, 0)
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from refusals import refusal
+from fixtures.strategies import refusal
 
 from drcrm.errors import InputError
 from drcrm.mapping.log_mapping import LogMapping, as_mapping

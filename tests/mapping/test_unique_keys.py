@@ -3,10 +3,9 @@
 import json
 
 import pytest
+from fixtures.strategies import examples, refusal
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusal
-from strategies import examples
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 from matrix.cases import Case, certify_options
 from matrix.commands import run

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_logs import LABELS, make_log
+from fixtures.action_logs import LABELS, make_log
 from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression

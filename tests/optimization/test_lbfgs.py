@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_logs import expand, make_log, make_objective
+from fixtures.action_logs import expand, make_log, make_objective
 from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from label_logs import expand, make_coef, make_log, make_objective
+from fixtures.action_logs import expand, make_coef, make_log, make_objective
 from scipy import sparse
 from scipy.special import expit
 

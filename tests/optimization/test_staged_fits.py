@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from block_logs import block_log, use_small_blocks, use_small_samples
+from fixtures.action_logs import block_log, use_small_blocks, use_small_samples
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.solvers.context_effects import context_effects

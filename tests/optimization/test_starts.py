@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from modelled_costs import predict
+from fixtures.reference_formulas import predict
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales

@@ -3,8 +3,8 @@
 from copy import deepcopy
 
 import pytest
-from refusals import refusal
-from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
+from fixtures.pipeline import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
+from fixtures.strategies import refusal
 
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config

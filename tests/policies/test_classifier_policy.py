@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from fixtures.user_logs import MAPPING, decisions
 from scipy import sparse
-from shop import MAPPING, decisions
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from refusals import refusal
+from fixtures.action_logs import Choices, every_form, normal_coef
+from fixtures.strategies import refusal
 from scipy.special import expit, log_expit
-from softmax_logs import Choices, every_form, random_coef
 
 from drcrm import ActionLists, ExponentialPolicy, SoftmaxPolicy
 from drcrm.actions.label_vectors import LabelVectors
@@ -63,7 +63,7 @@ def test_the_log_partition_of_large_label_scores_is_exact(size):
 @every_form
 @restricted
 def test_a_softmax_policy_is_the_softmax_over_the_available_actions(form, restricted):
-    choices, theta, intercept = Choices.drawn(1, restricted=restricted), random_coef(), random_coef(1, 3)
+    choices, theta, intercept = Choices.drawn(1, restricted=restricted), normal_coef(), normal_coef(1, 3)
     policy, X, expected = SoftmaxPolicy(theta, intercept), form(choices.X), choices.probabilities(theta, intercept)
     known = {} if choices.eligible.all() else {"eligible": choices.eligible}
     assert policy.marginals(X, **known) == pytest.approx(expected, rel=1e-12)
@@ -82,7 +82,7 @@ def test_a_softmax_policy_is_the_softmax_over_the_available_actions(form, restri
 @pytest.mark.parametrize("scale", [1e-3, 1, 30, 1e3, 1e6, 1e12])
 def test_probabilities_of_any_size_sum_to_one_and_log_prob_is_at_most_zero(scale):
     choices = Choices.drawn(4, contexts=30, actions=5)
-    theta = random_coef(3, (4, 5), scale)
+    theta = normal_coef(3, (4, 5), scale)
     expected, (context, action) = choices.probabilities(theta), np.nonzero(choices.eligible)
     place = (np.cumsum(choices.eligible, axis=1) - 1)[context, action]
     for policy, X, known in both_policies(choices, theta):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from block_logs import block_log, random_coef, random_effects
+from fixtures.action_logs import block_log, random_coef, random_effects
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.tabular_model import TabularModel

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from block_logs import block_log, use_small_samples
-from formulas import backward
-from softmax_logs import Choices, every_form
+from fixtures.action_logs import Choices, block_log, every_form, use_small_samples
+from fixtures.reference_formulas import backward
 
 from drcrm import BanditLog
 from drcrm.policies.prepared_log import PreparedLog

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from probability_logs import KINDS, log_and_policy
-from refusals import refusal
+from fixtures.action_logs import ACTION_KINDS, log_and_policy
+from fixtures.strategies import refusal
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -53,7 +53,7 @@ def all_forms(log: BanditLog, policy, X) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
 def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
     log, policy, X = log_and_policy(kind)
@@ -74,7 +74,7 @@ def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
             assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_a_policy_has_the_same_support_as_an_array(kind):
     log, policy, X = log_and_policy(kind)
     logging, marginals = type(policy)(3 * policy.coef), policy.marginals(X)
@@ -212,7 +212,7 @@ def test_a_classifier_with_other_text_classes_is_refused(texts):
     assert off_policy_value(numbered, unnamed) == off_policy_value(numbered.predict_proba(log.X), log)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_a_policy_on_another_log_is_refused(kind):
     log, policy, X = log_and_policy(kind)
     bound = policy_for_log(policy.marginals(X), log)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from formulas import CONJUGATES, FORMULAS, SMOOTH
+from fixtures.reference_formulas import CONJUGATES, FORMULAS, SMOOTH
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog

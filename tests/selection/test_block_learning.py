@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from block_logs import block_log
+from fixtures.action_logs import block_log
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 

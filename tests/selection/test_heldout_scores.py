@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from environment_logs import draw_log
-from modelled_costs import expectation, predict
+from fixtures.reference_formulas import draw_environment_log, expectation, predict
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
@@ -151,9 +150,9 @@ def test_a_policy_without_weight_has_no_ratio_and_is_never_chosen_by_one(logged,
 @pytest.mark.parametrize("is_cloned", [False, True])
 def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned):
     """The policy's coefficients have an intercept; the baseline is π0, or the logged costs for a cloned π0."""
-    log = draw_log("single", contexts=400, rows=400)
+    log = draw_environment_log("single", contexts=400, rows=400)
     model, policy = (
-        CostModel(0.01).fit(draw_log("single", seed=1)),
+        CostModel(0.01).fit(draw_environment_log("single", seed=1)),
         SoftmaxPolicy(np.zeros((3, 4)), np.arange(4) / 4),
     )
     logging = SoftmaxPolicy(np.full((3, 4), 0.1))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
 from drcrm import BanditLog

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from workflows import snakemake
+from fixtures.pipeline import snakemake
 
 from drcrm.errors import InputError
 from drcrm.paper.config import project_config

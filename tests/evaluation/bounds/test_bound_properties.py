@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from fixtures.strategies import ODD_OBJECTS, ORDINARY, examples, fit_arguments, result_or_message
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import ODD_OBJECTS, ORDINARY, examples, fit_arguments, result_or_message
 
 import drcrm
 from drcrm.certificates import policy_certificate, upper_bound

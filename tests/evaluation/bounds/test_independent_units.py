@@ -5,8 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from dropped_logs import draw_dropped_log
-from probability_logs import log_and_policy
+from fixtures.action_logs import log_and_policy
+from fixtures.click_logs import draw_dropped_log
 
 from drcrm import BanditLog, Interval, off_policy_value
 from drcrm.certificates import policy_certificate

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 from drcrm.__main__ import main
 from drcrm.logs.policy_file import read_policy

@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from bets import bound_by_loops
-from drawn_actions import draw_actions
-from log_contexts import contexts_of
-from shop import MAPPING, NAMES, decisions
-from small_action_logs import LABELS, LISTS, label_log, list_log
+from fixtures.click_logs import draw_actions
+from fixtures.reference_formulas import bound_by_loops
+from fixtures.text_logs import contexts_of
+from fixtures.user_logs import LABELS, LISTS, MAPPING, NAMES, decisions, label_log, list_log
 
 import drcrm
 from drcrm import off_policy_value

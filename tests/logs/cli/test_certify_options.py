@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from bets import bound_by_loops
+from fixtures.reference_formulas import bound_by_loops
+from fixtures.user_logs import CITIES, MAPPING, NAMES, answer_of, decisions
 from scipy import stats
-from shop import CITIES, MAPPING, NAMES, decisions
-from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate, sensitivity, upper_bound

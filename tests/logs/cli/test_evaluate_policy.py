@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from log_answers import as_answer, better
-from shop import MAPPING, decisions
-from shop_fixtures import answer_of
+from fixtures.log_answers import as_answer, better
+from fixtures.user_logs import MAPPING, answer_of, decisions
 
 from drcrm.logs.cli.common.answers import exit_status
 from drcrm.logs.decisions.case import ALL_ROWS

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from shop import MAPPING, decisions
+from fixtures.user_logs import MAPPING, decisions
 
 import drcrm
 from drcrm import ActionLists, SoftmaxPolicy

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions
 
 from drcrm.__main__ import main
 

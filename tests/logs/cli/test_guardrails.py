@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from bets import bound_by_loops
-from push_logs import MAPPING, REVENUE, SHARE, UNSUBSCRIBED, push_log
-from shop_fixtures import answer_of
+from fixtures.reference_formulas import bound_by_loops
+from fixtures.user_logs import PUSH_MAPPING, REVENUE, SHARE, UNSUBSCRIBED, answer_of, push_log
 
 from drcrm.logs.policy_file import read_policy
 
@@ -20,7 +19,7 @@ def command(run, tmp_path):
     def command(frame, name, *options, guardrails=BOTH):
         frame.to_csv(tmp_path / "log.csv", index=False)
         (tmp_path / "answer.json").unlink(missing_ok=True)
-        config = "--config", json.dumps(MAPPING | {"guardrails": guardrails})
+        config = "--config", json.dumps(PUSH_MAPPING | {"guardrails": guardrails})
         policy = [] if name == "learn" else ["column:mine"]
         outputs = "--json", tmp_path / "answer.json", "--report", tmp_path / "report.html"
         status, out, error = run(name, *policy, tmp_path / "log.csv", *options, *config, *outputs)

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from fixtures.user_logs import decisions
 from pyarrow import parquet
-from shop import decisions
 
 from drcrm.logs import read_log
 

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from shop import MAPPING, NAMES, decisions
-from shop_fixtures import answer_of
+from fixtures.user_logs import MAPPING, NAMES, answer_of, decisions
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate

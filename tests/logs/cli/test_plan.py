@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from shop import decisions
-from shop_fixtures import answer_of
+from fixtures.user_logs import answer_of, decisions
 
 from drcrm.evaluation.bounds.sample_size import smallest_difference
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from shop import MAPPING, NAMES, decisions
+from fixtures.user_logs import MAPPING, NAMES, decisions
 
 from drcrm.__main__ import main
 from drcrm.logs.encoding.columns import escape_formula

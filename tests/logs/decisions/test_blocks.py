@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.user_logs import MAPPING, decisions
 from scipy import stats
-from shop import MAPPING, decisions
 
 import drcrm
 from drcrm.errors import InputError

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from bets import bound_by_loops
+from fixtures.reference_formulas import bound_by_loops
+from fixtures.user_logs import decisions
 from scipy.stats import binom
-from shop import decisions
 
 import drcrm
 from drcrm.data.bandit_log import BanditLog

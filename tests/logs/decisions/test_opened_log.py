@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from mapped_logs import close, mapped_files
-from shop import MAPPING, decisions
-from shop_fixtures import answer_of
-from text_logs import dsjson, vw_lists
+from fixtures.text_logs import dsjson, vw_lists
+from fixtures.user_logs import MAPPING, answer_of, close, decisions, mapped_files
 
 from drcrm.logs import read_log
 from drcrm.logs.decisions import opened_log

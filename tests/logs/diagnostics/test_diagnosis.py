@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from diagnosed_logs import (
+from fixtures.click_logs import (
     BEST,
     LOG,
     MODEL,

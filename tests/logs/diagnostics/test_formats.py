@@ -1,9 +1,9 @@
 """Names as texts, and positions of marks in the charts of the report on a log."""
 
 import pytest
+from fixtures.log_answers import NAMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_answers import NAMES
 
 from drcrm.logs.diagnostics.formats import clean, shorten
 from drcrm.logs.diagnostics.units import ConfidenceInterval

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bets import bound_by_loops
+from fixtures.reference_formulas import bound_by_loops
 
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from diagnosed_logs import failed_keys, reach_verdict
+from fixtures.click_logs import failed_keys, reach_verdict
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog

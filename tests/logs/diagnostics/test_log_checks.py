@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns
+from fixtures.click_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns
 
 from drcrm import BanditLog
 from drcrm.logs.diagnostics.diagnosis import diagnose

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
 from drcrm.arrays.tables import Table

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from diagnosed_logs import with_columns
+from fixtures.click_logs import with_columns
 
 from drcrm import BanditLog
 from drcrm.cost_models.ridge_model import CostModel

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from diagnosed_logs import (
+from fixtures.click_logs import (
     BEST,
     LOG,
     MODEL,
@@ -16,6 +16,7 @@ from diagnosed_logs import (
     WORST,
     K,
     change_log,
+    draw_actions,
     draw_contexts,
     draw_log,
     failed_keys,
@@ -23,7 +24,6 @@ from diagnosed_logs import (
     levels,
     reach_verdict,
 )
-from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.arrays.number_formats import format_number

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from diagnosed_logs import LOG, THETA, draw_log, find_check, judge, levels, with_columns
+from fixtures.click_logs import LOG, THETA, draw_log, find_check, judge, levels, with_columns
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.logs.diagnostics.diagnosis import diagnose

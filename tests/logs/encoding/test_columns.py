@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pandas as pd
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import encoded, read_as
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.text_logs import read_contexts
+from fixtures.user_logs import encoded, read_as
 
 import drcrm
 from drcrm.data.folds import held_out

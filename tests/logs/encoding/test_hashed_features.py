@@ -6,9 +6,8 @@ from math import prod
 
 import numpy as np
 import pytest
-from log_contexts import read_contexts
+from fixtures.text_logs import decision, read_contexts, write_lines
 from sklearn.feature_extraction import FeatureHasher
-from vw_lines import decision, write_lines
 
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding

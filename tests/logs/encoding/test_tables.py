@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import assert_same_log, read_as, write_table
+from fixtures.user_logs import assert_same_log, read_as, write_table
 from pandas._libs.parsers import STR_NA_VALUES
 from scipy import sparse
 from sklearn.impute import SimpleImputer

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import assert_same_log
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.text_logs import read_contexts
+from fixtures.user_logs import assert_same_log
 
 import drcrm
 from drcrm.errors import InputError

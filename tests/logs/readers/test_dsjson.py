@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from log_contexts import read_contexts
-from refusals import refusal
-from vw_lines import decision, write_lines
+from fixtures.strategies import refusal
+from fixtures.text_logs import decision, read_contexts, write_lines
 
 import drcrm
 from drcrm.errors import InputError

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import encoded
+from fixtures.user_logs import encoded
 
 import drcrm
 from drcrm.errors import InputError

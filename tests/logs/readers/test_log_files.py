@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.text_logs import LOGS
 from scipy import sparse
-from text_logs import LOGS
 
 from drcrm.errors import InputError
 from drcrm.logs import batches, read_log

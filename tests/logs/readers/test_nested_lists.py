@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import assert_same_log
+from fixtures.text_logs import read_contexts
+from fixtures.user_logs import assert_same_log
 
 import drcrm
 from drcrm.errors import InputError

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from log_contexts import read_contexts
+from fixtures.text_logs import read_contexts
 
 import drcrm
 from drcrm.errors import InputError

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import assert_same_log, read_as
-from text_logs import LOGS
+from fixtures.text_logs import LOGS, read_contexts
+from fixtures.user_logs import assert_same_log, read_as
 
 import drcrm
 from drcrm.__main__ import main

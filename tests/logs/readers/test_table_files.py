@@ -6,9 +6,9 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import assert_same_log, read_as, write_table
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.text_logs import read_contexts
+from fixtures.user_logs import assert_same_log, read_as, write_table
 
 import drcrm
 from drcrm.errors import InputError

@@ -4,11 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from log_contexts import read_contexts
-from log_fixtures import encoded
-from refusals import refusal
+from fixtures.strategies import refusal
+from fixtures.text_logs import read_contexts, write_lines
+from fixtures.user_logs import encoded
 from sklearn.feature_extraction import FeatureHasher
-from vw_lines import write_lines
 
 import drcrm
 from drcrm.errors import InputError

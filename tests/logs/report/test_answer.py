@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
+from fixtures.log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
 
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedGuardrail

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from operator import getitem
 
 import pytest
-from log_answers import ANSWERS, NAMES, as_answer, better, wrong
+from fixtures.log_answers import ANSWERS, NAMES, as_answer, better, wrong
 
 from drcrm.logs.diagnostics.formats import JOINERS, UNSAFE, shorten
 from drcrm.logs.report.page import page

@@ -6,9 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import write_table
-from shop import MAPPING, decisions
-from shop_fixtures import answer_of
+from fixtures.user_logs import MAPPING, answer_of, decisions, write_table
 
 from drcrm.logs import read_log as readers
 from drcrm.logs.decisions import opened_log

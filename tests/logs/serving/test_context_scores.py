@@ -11,10 +11,10 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.served_policies import contexts, random_contexts, stored_policy
+from fixtures.strategies import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from served_contexts import contexts, random_contexts, stored_policy
-from strategies import examples
 
 import drcrm
 from drcrm.errors import InputError

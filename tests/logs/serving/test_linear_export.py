@@ -5,7 +5,7 @@ import ast
 import numpy as np
 import pandas as pd
 import pytest
-from exported_policies import CITY, EXPLORE, MAPPING, MEMBER, PRICE, SIZE, N, assert_decides_alike, draw_frame
+from fixtures.served_policies import CITY, EXPLORE, MAPPING, MEMBER, PRICE, SIZE, N, assert_decides_alike, draw_frame
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy, read_log
 from drcrm.errors import InputError

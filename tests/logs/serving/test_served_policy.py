@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.served_policies import contexts, stored_policy
+from fixtures.strategies import examples
+from fixtures.user_logs import decisions
 from hypothesis import given
-from served_contexts import contexts, stored_policy
-from shop import decisions
 from sklearn.preprocessing import FunctionTransformer
-from strategies import examples
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import drcrm

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from exported_policies import EXPLORE, LOG, MAPPING, N, assert_decides_alike, draw_frame
+from fixtures.served_policies import EXPLORE, LOG, MAPPING, N, assert_decides_alike, draw_frame
 
 from drcrm import read_log
 from drcrm.errors import InputError

@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 from examples.web_handler import make_application
-from served_contexts import stored_policy
+from fixtures.served_policies import stored_policy
 
 from drcrm.logs.serving.served_policy import ServedPolicy
 

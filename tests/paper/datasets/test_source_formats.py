@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refusal
+from fixtures.strategies import refusal
 from scipy import sparse
 
 from drcrm.errors import InputError

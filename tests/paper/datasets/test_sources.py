@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pooch
 import pytest
-from local_server import serving
-from refusals import refusal
+from fixtures.pipeline import serving
+from fixtures.strategies import refusal
 
 from drcrm.files import write_json
 from drcrm.paper.datasets.sources import Source, local_digests, read_record

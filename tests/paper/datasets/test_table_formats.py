@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from small_configs import SCHEMA, changed, fault_of
-from step_chain import error_of, run_step
+from fixtures.pipeline import SCHEMA, changed, error_of, fault_of, run_step
 
 from drcrm.files import read_npz
 from drcrm.paper.config import complete

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from fixtures.pipeline import LOG, run_chain
 from scipy.special import expit, softmax
-from step_chain import LOG, run_chain
 
 from drcrm.bench.simulated_policies import Softmax
 from drcrm.errors import InputError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from step_chain import draw_results, run_chain
+from fixtures.pipeline import draw_results, run_chain
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.pipeline import EVALUATE, FIT, GRID, LEARNED, LOG, SCORES, evaluate_inputs, run_step
 from scipy.special import expit
-from step_chain import EVALUATE, FIT, GRID, LEARNED, LOG, SCORES, evaluate_inputs, run_step
 
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate

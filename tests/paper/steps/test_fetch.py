@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from step_chain import error_of, run_step
+from fixtures.pipeline import error_of, run_step
 
 from drcrm.files import read_npz
 

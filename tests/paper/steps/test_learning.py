@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from step_chain import AXES, FIT, LOG, SPLIT, algorithm, error_of, evaluate_inputs, run_step
+from fixtures.pipeline import AXES, FIT, LOG, SPLIT, algorithm, error_of, evaluate_inputs, run_step
 
 from drcrm import BanditLog, CostModel
 from drcrm.cost_models.solvers.context_effects import context_effects

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from fixtures.pipeline import AXES, LOG, SPLIT, error_of, run_chain
 from scipy.special import expit
-from step_chain import AXES, LOG, SPLIT, error_of, run_chain
 
 from drcrm.files import read_npz
 from drcrm.paper.array_files import read_contexts

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from step_chain import AXES, SPLIT, error_of
+from fixtures.pipeline import AXES, SPLIT, error_of
 
 from drcrm.files import write_npz
 from drcrm.paper.steps.__main__ import main, parse

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from step_chain import run_step
+from fixtures.pipeline import run_step
 
 CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.pipeline import error_of, plan_of, run_step
 from scipy import stats
-from step_chain import error_of, plan_of, run_step
 
 
 def test_figures_are_files_of_the_named_formats_without_a_date(toy):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.pipeline import AXES, SPLIT, algorithm, run_step
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
-from step_chain import AXES, SPLIT, algorithm, run_step
 
 from drcrm import SoftmaxPolicy
 from drcrm.certificates import policy_certificate

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
 from drcrm.logs.cli.setup.example import MAPPING, draw_visits

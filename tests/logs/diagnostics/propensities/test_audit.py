@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from diagnosed_logs import (
+from fixtures.click_logs import (
     BEST,
     LOG,
     THETA,
     K,
     change_log,
+    draw_actions,
     draw_contexts,
+    draw_dropped_log,
     draw_log,
     failed_keys,
     find_check,
@@ -16,8 +18,6 @@ from diagnosed_logs import (
     levels,
     with_columns,
 )
-from drawn_actions import draw_actions
-from dropped_logs import draw_dropped_log
 from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy

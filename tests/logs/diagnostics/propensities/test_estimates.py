@@ -4,8 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from diagnosed_logs import failed_keys
-from drawn_actions import draw_actions
+from fixtures.click_logs import draw_actions, failed_keys
 from scipy.special import softmax
 
 from drcrm.actions.action_lists import ActionLists

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from dependent_logs import MAPPING, draw_rows, draw_users
-from drawn_actions import draw_actions
+from fixtures.click_logs import DEPENDENT_MAPPING, draw_actions, draw_rows, draw_users
 
 from drcrm import learn
 from drcrm.logs.decisions.opened_log import open_log
@@ -18,7 +17,7 @@ def check_independence(frame: pd.DataFrame, folder, **changes):
     """Return the check of a log as `open_log` runs it."""
     path = folder / "log.csv"
     frame.to_csv(path, index=False)
-    return open_log(path, as_mapping(MAPPING | changes), SILENT).checks.diagnostics[1]
+    return open_log(path, as_mapping(DEPENDENT_MAPPING | changes), SILENT).checks.diagnostics[1]
 
 
 def test_users_with_the_same_features_and_action_fail(tmp_path):
@@ -33,7 +32,7 @@ def test_users_with_the_same_features_and_action_fail(tmp_path):
 
 
 def test_the_first_advice_on_dependent_rows_is_to_set_the_group():
-    answer = learn(draw_users(np.random.default_rng(0)), MAPPING | {"algorithm": "cips"}).as_dict()
+    answer = learn(draw_users(np.random.default_rng(0)), DEPENDENT_MAPPING | {"algorithm": "cips"}).as_dict()
     verdict = answer["verdict"]
     assert verdict["verdict"] == "the log cannot say"
     assert verdict["changes"][0].startswith("Set `group:` to the column of user ids")
@@ -66,10 +65,12 @@ def test_unmapped_columns_may_hold_anything(tmp_path):
     late.insert(0, "note", "")
     late.loc[19_999, "note"] = "é"
     (tmp_path / "log.csv").write_bytes(late.to_csv(index=False).encode("latin-1"))
-    assert open_log(tmp_path / "log.csv", as_mapping(MAPPING), SILENT).checks.diagnostics[1].level == "good"
+    assert open_log(tmp_path / "log.csv", as_mapping(DEPENDENT_MAPPING), SILENT).checks.diagnostics[1].level == "good"
     frame = draw_rows(np.random.default_rng(0), 100).assign(lists=[[1, 2]] * 100)
     frame.to_parquet(tmp_path / "log.parquet")
-    assert open_log(tmp_path / "log.parquet", as_mapping(MAPPING), SILENT).checks.diagnostics[1].level == "good"
+    assert (
+        open_log(tmp_path / "log.parquet", as_mapping(DEPENDENT_MAPPING), SILENT).checks.diagnostics[1].level == "good"
+    )
 
 
 def find_repeated_contexts(frame: pd.DataFrame, path, **changes) -> list[str]:
