@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 from synthetic import draw_actions
 
 import drcrm
-from drcrm.mapping.conflicts import VALIDATIONS
+from drcrm.mapping.checks import VALIDATIONS
 
 ALGORITHM = {
     "estimator": "KLDRO",

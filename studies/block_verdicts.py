@@ -18,7 +18,7 @@ from block_power import ALGORITHM
 from cells import verdict_table
 from null_verdicts import KINDS, verdict
 
-from drcrm.mapping.conflicts import BLOCKS
+from drcrm.mapping.checks import BLOCKS
 
 KEYS = ["log", "validation"]
 

@@ -11,9 +11,9 @@ from fixtures.user_logs import PUSH_MAPPING, REVENUE, UNSUBSCRIBED, push_log, wr
 
 from drcrm.errors import InputError
 from drcrm.logs.read_log import read_raw_log
+from drcrm.mapping.checks import parse_yaml
 from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.mapping.unique_keys import parse_yaml
 
 BOTH = {"guardrails": {"unsubscribed": UNSUBSCRIBED, "money": REVENUE | {"range": [0, 5]}}}
 

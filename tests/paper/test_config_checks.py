@@ -6,7 +6,7 @@ import re
 import pytest
 from fixtures.pipeline import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 
-from drcrm.mapping.unique_keys import parse_yaml
+from drcrm.mapping.checks import parse_yaml
 from drcrm.paper.config import complete
 
 RULE = re.compile(r"^rule (\w+):", re.MULTILINE)

@@ -29,8 +29,8 @@ from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.rows.recognition import LearnedRows
+from drcrm.mapping.checks import parse_json
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
-from drcrm.mapping.unique_keys import parse_json
 from drcrm.policies import FEATURES, POLICY_CLASSES, arrays_of, features_of
 from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.policies.mixture import MixturePolicy

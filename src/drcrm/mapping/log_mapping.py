@@ -12,9 +12,8 @@ from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
-from drcrm.mapping.conflicts import BLOCKS, FEATURES, HOLDOUT, find_conflicts
+from drcrm.mapping.checks import BLOCKS, FEATURES, HOLDOUT, find_conflicts, read_content, validate
 from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_number
-from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
 DEPLOYMENTS = REFIT, MIXTURE = "refit", "mixture"

@@ -11,8 +11,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config, validate
 
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
-from drcrm.mapping.schema import parse_texts
-from drcrm.mapping.unique_keys import parse_yaml
+from drcrm.mapping.checks import parse_texts, parse_yaml
 from drcrm.paper.config_checks import cross_check, suggest
 from drcrm.paper.reports.plan import tell_apart
 from drcrm.paper.reports.roles import PAPER_ALGORITHMS

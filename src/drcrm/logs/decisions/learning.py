@@ -38,7 +38,7 @@ from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer
-from drcrm.mapping.conflicts import BLOCKS
+from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.limits.training_limits import require_attainable

@@ -17,7 +17,7 @@ from drcrm.logs.decisions.judgement import Judgement
 from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, ComparisonSettings, compare
-from drcrm.mapping.conflicts import BLOCKS
+from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.trees import DEPTH
 from drcrm.selection.limits.tree_learning import TreeLearner

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.errors import InputError
-from drcrm.mapping.unique_keys import parse_json
+from drcrm.mapping.checks import parse_json
 
 Option = tuple[str, dict[str, Any]]  # a flag, and the keyword arguments of add_argument
 

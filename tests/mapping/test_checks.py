@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
+from drcrm.mapping.checks import parse_json, parse_yaml
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.mapping.unique_keys import parse_json, parse_yaml
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('{}":\\ \nab'),
