@@ -14,7 +14,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.block_passes import CostPass
 from drcrm.risks import KLBall, MeanRisk, VariancePenalizedRisk
-from drcrm.risks.mean import mean_gradient
+from drcrm.risks.closed_forms import mean_gradient
 from drcrm.weights import Clipped, Shrunk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())

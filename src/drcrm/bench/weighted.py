@@ -10,7 +10,7 @@ from drcrm.arrays.numerics import constructor_repr
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.risks.log_smoothing import LogSmoothingRisk
+from drcrm.risks.closed_forms import LogSmoothingRisk
 from drcrm.weights import Weight
 
 

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from drcrm.arrays.validation import check_choice
-from drcrm.estimates.base import Estimate
-from drcrm.estimates.direct_method import DirectMethod
-from drcrm.estimates.doubly_robust import DoublyRobust, SelfNormalisedDoublyRobust
-from drcrm.estimates.ips import InversePropensity
-from drcrm.estimates.snips import SelfNormalised
+from drcrm.estimates.base import (
+    DirectMethod,
+    DoublyRobust,
+    Estimate,
+    InversePropensity,
+    SelfNormalised,
+    SelfNormalisedDoublyRobust,
+)
 from drcrm.weights import Clipped, Implicit, Shrunk, Subgaussian, Switched, Weight
 
 # Estimates that an algorithm can minimise. The algorithm chooses the weight.

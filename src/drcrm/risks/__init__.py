@@ -5,13 +5,15 @@ To define your own risk, write a subclass of :class:`Risk` and test it with :fun
 
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.risks.balls import Chi2Ball, CVaRRisk, EnvironmentBall, KLBall, PhiBall
-from drcrm.risks.base import Risk
-from drcrm.risks.boltzmann import AdaptiveBoltzmannRisk, BoltzmannRisk
-from drcrm.risks.conformance import check_risk
-from drcrm.risks.log_smoothing import LogSmoothingRisk
-from drcrm.risks.log_sum_exp import LogSumExpRisk
-from drcrm.risks.mean import MeanRisk
-from drcrm.risks.variance_penalty import VariancePenalizedRisk
+from drcrm.risks.base import Risk, check_risk
+from drcrm.risks.closed_forms import (
+    AdaptiveBoltzmannRisk,
+    BoltzmannRisk,
+    LogSmoothingRisk,
+    LogSumExpRisk,
+    MeanRisk,
+    VariancePenalizedRisk,
+)
 
 __all__ = [
     "AdaptiveBoltzmannRisk",

@@ -16,7 +16,7 @@ from drcrm.divergences import DIVERGENCES, KL, Chi2, CVaR, Divergence, SmoothDiv
 from drcrm.divergences.dual_search import WorstCase, find_worst_case
 from drcrm.errors import InputError
 from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_weighted_costs
-from drcrm.risks.mean import mean_cost, mean_gradient
+from drcrm.risks.closed_forms import mean_cost, mean_gradient
 
 SMALLEST_SHARE = np.finfo(float).tiny  # rows with a smaller share of the total weight do not count
 LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
@@ -53,7 +53,7 @@ class PhiBall(Risk):
     ------
     InputError
         If the radius or the atom does not fit the divergence, if φ fails the checks of
-        :mod:`drcrm.divergences.coherence`, or if a cost is above the atom.
+        :mod:`drcrm.divergences.base`, or if a cost is above the atom.
     """
 
     monotone, hyper_parameter = True, "radius"
