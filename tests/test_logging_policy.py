@@ -24,7 +24,7 @@ from drcrm import (
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
 from drcrm.logging_policy import LoggingPolicy, SupportedModel, restrict_to_support
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.exponential import make_policy
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm

@@ -32,7 +32,7 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.base import Policy
 
 SUPPORT = 0.05  # τ

@@ -8,7 +8,7 @@ from fixtures.action_logs import BLOCK_KINDS, block_log, random_effects
 from drcrm import BanditLog
 from drcrm.data.folds import calendar_periods, context_folds, merge_folds, number_blocks
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import clone_folds
+from drcrm.optimization.starts import clone_folds
 
 
 def test_a_fold_whose_other_contexts_have_no_rows_trains_on_the_whole_log():

@@ -14,8 +14,8 @@ from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
 from drcrm.estimates import ESTIMATES
 from drcrm.logging_policy import SupportedModel
-from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
+from drcrm.optimization.starts import cloned_coefficients
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.weights import Clipped

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm

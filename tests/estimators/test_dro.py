@@ -19,7 +19,7 @@ from drcrm import (
     WeightedLikelihood,
 )
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import cloned_coefficients
+from drcrm.optimization.starts import cloned_coefficients
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty
 from drcrm.selection.registry.shipped_algorithms import as_algorithm

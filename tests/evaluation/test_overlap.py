@@ -6,7 +6,7 @@ from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 
 
 def test_a_mean_weight_that_rests_on_few_rows_is_no_evidence_of_overlap():

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog
 from drcrm.data.scaling import feature_scales
-from drcrm.optimization.behaviour_cloning import RIDGE, clone_behaviour
+from drcrm.optimization.starts import RIDGE, clone_behaviour
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])

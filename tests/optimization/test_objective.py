@@ -12,7 +12,7 @@ from scipy.special import expit
 from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
-from drcrm.optimization.block_passes import CostPass
+from drcrm.optimization.objective import CostPass
 from drcrm.risks import KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.risks.closed_forms import mean_gradient
 from drcrm.weights import Clipped, Shrunk

@@ -8,8 +8,7 @@ from fixtures.reference_formulas import predict
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
-from drcrm.optimization.behaviour_cloning import cloned_coefficients
-from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
+from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, cloned_coefficients, start_coef
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.weights import effective_sample_size
 

@@ -19,8 +19,8 @@ from drcrm.data.scaling import describe_extreme_values, describe_offset_features
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
-from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.optimization.objective import WeightedLikelihoodRisk
 from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
 from drcrm.risks import Risk

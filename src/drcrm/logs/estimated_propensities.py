@@ -32,7 +32,7 @@ from drcrm.logs.context_trees import (
     forest_propensities,
 )
 from drcrm.logs.encoding.base import Encoding
-from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
+from drcrm.optimization.starts import clone_folds, marginals_of_folds
 from drcrm.policies.exponential import LinearPolicy
 
 FOLDS = 5

@@ -46,7 +46,7 @@ from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.action_scores import ActionScores
 from drcrm.policies.base import check_compatible
 from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier

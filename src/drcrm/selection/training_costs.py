@@ -13,7 +13,7 @@ from drcrm.cost_models.solvers.context_effects import Variances, context_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.logging_policy import LoggingPolicy, SupportedModel
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.registry.algorithms import Algorithm

@@ -14,7 +14,7 @@ from drcrm.logs.diagnostics.log_checks import check_cost_drift
 from drcrm.logs.diagnostics.propensities.logging_policies import find_policy_change
 from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.mapping.log_mapping import LogMapping
-from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
+from drcrm.optimization.starts import clone_folds, marginals_of_folds
 
 pytestmark = pytest.mark.usefixtures("searched_for_changes")
 N, K = 2000, 3

@@ -48,7 +48,7 @@ from drcrm.evaluation.bounds.independent_units import Interval, group_means, mea
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.logs.diagnostics.log_columns import action_names, time_order
 from drcrm.logs.estimated_propensities import boost_propensities, power_of
-from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
+from drcrm.optimization.starts import clone_folds, marginals_of_folds
 
 FOLDS = 5
 MAX_CONTEXTS = 20_000  # contexts that the softmax of a fold is fitted to
@@ -94,7 +94,7 @@ class TestedMean(NamedTuple):
 def cross_fit_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
     """Estimate the logging policy's probabilities of all actions by models fitted to other folds.
 
-    The model of :mod:`drcrm.optimization.behaviour_cloning` is a softmax, or a logistic regression for each label. All
+    The model of :mod:`drcrm.optimization.starts` is a softmax, or a logistic regression for each label. All
     rows of a context, and of a unit, are in one fold. Return an array in the shape of scores.
     """
     fold = context_folds(log, folds)
