@@ -32,8 +32,8 @@ from scipy import sparse
 
 from drcrm import DoublyRobustDRO
 from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.evaluation.bounds.upper_bound import FINITE_SAMPLE, upper_bound

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from drcrm import ActionLists, BanditLog
-from drcrm.cost_models.solvers import random_effect_solvers
-from drcrm.cost_models.solvers.context_effects import ContextEffects, check_variances, context_effects
+from drcrm.cost_models import context_effects as module
+from drcrm.cost_models.context_effects import ContextEffects, check_variances, context_effects
 from drcrm.errors import InputError
 
 both_kinds = pytest.mark.parametrize("kind", ["labels", "choices"])
@@ -105,7 +105,7 @@ def test_action_lists_have_only_noise():
 def test_small_batches_add_up_to_the_whole_log(monkeypatch):
     log, effects, _ = make_log("labels", rows=12, has_counts=True)
     whole = context_effects(log, effects)
-    monkeypatch.setattr(random_effect_solvers, "BATCH_SIZE", 10)
+    monkeypatch.setattr(module, "BATCH_SIZE", 10)
     assert_same(context_effects(log, effects), whole, rel=1e-10)
 
 

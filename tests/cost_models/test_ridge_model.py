@@ -11,8 +11,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
-from drcrm.cost_models.solvers.normal_equations import MAX_MULTIPLICATIONS
-from drcrm.cost_models.solvers.ridge_solvers import FOLDS, PENALTIES
+from drcrm.cost_models.ridge_solvers import FOLDS, MAX_MULTIPLICATIONS, PENALTIES
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -21,7 +20,7 @@ dense_and_csr = pytest.mark.parametrize("dense", [True, False], ids=["dense", "c
 
 @pytest.fixture
 def limit_work(monkeypatch):
-    return lambda limit: monkeypatch.setattr("drcrm.cost_models.solvers.normal_equations.MAX_MULTIPLICATIONS", limit)
+    return lambda limit: monkeypatch.setattr("drcrm.cost_models.ridge_solvers.MAX_MULTIPLICATIONS", limit)
 
 
 def make_log(seed: int = 0, dense: bool = True, contexts: int = 20, n: int = 120, noise: float = 1.0) -> BanditLog:
@@ -121,8 +120,7 @@ def test_fit_log_is_another_name_of_fit():
 
 def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
     limit_work(0)
-    for module in ("normal_equations", "ridge_solvers"):
-        monkeypatch.setattr(f"drcrm.cost_models.solvers.{module}.MAX_STEPS", 3)
+    monkeypatch.setattr("drcrm.cost_models.ridge_solvers.MAX_STEPS", 3)
     with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps") as caught:
         CostModel(1e-4).fit(make_log())
     assert [warning.filename for warning in caught] == [__file__]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from fixtures.action_logs import block_log, use_small_blocks
 
+from drcrm.cost_models import second_moments
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.solvers import second_moments
-from drcrm.cost_models.solvers.second_moments import moments_by_fold
+from drcrm.cost_models.second_moments import moments_by_fold
 
 
 @pytest.mark.parametrize("kind", ["shuffled", "paired", "single"])

@@ -12,7 +12,7 @@ from fixtures.reference_formulas import (
 )
 from scipy.special import logsumexp
 
-from drcrm.cost_models.smearing import smear_residuals, smeared_moments
+from drcrm.cost_models.cross_fitting import smear_residuals, smeared_moments
 from drcrm.data.folds import context_folds
 from drcrm.policies.prepared_log import modelled_cost
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fixtures.action_logs import block_log, use_small_blocks, use_small_samples
 
+from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.optimization import lbfgs
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective

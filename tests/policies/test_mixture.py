@@ -5,7 +5,7 @@ import pytest
 from fixtures.action_logs import block_log, random_coef, random_effects
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy, off_policy_value
-from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.cost_models.base import TabularModel
 from drcrm.errors import InputError
 from drcrm.policies.mixture import MixturePolicy
 

@@ -94,10 +94,10 @@ class ModelledCosts(ABC):
 
     @abstractmethod
     def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        """Return moments (g, c, c) and weights (g, rows of X), which approximate the second moments Σ share z zᵀ.
+        """Return moments (b, c, c) and weights (b, rows of X), which approximate the second moments Σ share z zᵀ.
 
-        Modelled costs are linear in z. The effects form g consecutive groups of c effects. The second moments of a
-        group are nearly moments ⊗ Σ weight x xᵀ. Second moments between groups are nearly 0. If c is 1, both are exact.
+        Modelled costs are linear in z. The effects form b consecutive blocks of c effects. The second moments of a
+        block are nearly moments ⊗ Σ weight x xᵀ. Second moments between blocks are nearly 0. If c is 1, both are exact.
         """
 
 

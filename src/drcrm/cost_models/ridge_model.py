@@ -26,7 +26,7 @@ from drcrm.arrays.validation import (
     require_finite,
 )
 from drcrm.cost_models.base import BaseCostModel, Predict
-from drcrm.cost_models.solvers.ridge_solvers import FOLDS, TOO_LARGE, make_solver
+from drcrm.cost_models.ridge_solvers import FOLDS, TOO_LARGE, make_solver
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import row_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
@@ -69,7 +69,7 @@ class CostModel(BaseCostModel):
         Penalty λ of the fit.
     variances_ : (array (r, r), float), optional
         Covariance Σ and noise σ² of the context effects of the training log, if they are known. A model read from a
-        file has them. See :mod:`drcrm.cost_models.solvers.context_effects`.
+        file has them. See :mod:`drcrm.cost_models.context_effects`.
     """
 
     coef_: np.ndarray

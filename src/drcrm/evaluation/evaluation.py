@@ -14,11 +14,10 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice
-from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.base import TabularModel, action_effects, model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import lacked_actions
 from drcrm.cost_models.regressor_model import is_regressor
-from drcrm.cost_models.tabular_model import TabularModel, model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.folds import separate_units
 from drcrm.errors import InputError

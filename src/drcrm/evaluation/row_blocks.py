@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import calendar_periods, number_blocks, separate_units
 from drcrm.evaluation.bounds.blocks import BlockTerms

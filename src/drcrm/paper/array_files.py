@@ -86,10 +86,8 @@ def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
 
 def read_cost_model(path: str | Path) -> CostModel:
     """Read a cost model: coefficients, intercept (0 if missing), and the variances of context effects if it has any."""
+    from drcrm.cost_models.context_effects import check_variances
     from drcrm.cost_models.ridge_model import CostModel
-    from drcrm.cost_models.solvers.context_effects import (
-        check_variances,  # imported here: most steps read no cost model
-    )
 
     model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept", "covariance", "noise"])
     model.coef_ = arrays["coef"]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from drcrm.cost_models.base import action_effects, as_cost_model
+from drcrm.cost_models.context_effects import Variances, context_effects
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.solvers.context_effects import Variances, context_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.logging_policy import LoggingPolicy, SupportedModel

@@ -6,8 +6,8 @@ from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
 from drcrm.arrays.tables import Table
+from drcrm.cost_models.base import follow_forecasts
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND

@@ -28,8 +28,7 @@ from fixtures.click_logs import (
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.arrays.number_formats import format_number
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.check import Check, Consequence

@@ -5,7 +5,7 @@ import pytest
 from fixtures.pipeline import AXES, FIT, LOG, SPLIT, algorithm, error_of, evaluate_inputs, run_step
 
 from drcrm import BanditLog, CostModel
-from drcrm.cost_models.solvers.context_effects import context_effects
+from drcrm.cost_models.context_effects import context_effects
 from drcrm.files import read_npz, write_npz
 from drcrm.paper.array_files import read_cost_model, read_log
 from drcrm.policies import prepared_log

@@ -5,8 +5,8 @@ With the self-normalised optimum (R_s, γ), E = e^{(c − C)/γ} and W_s = Σ w 
     z_i = R_s + (γ/W_s) (u_i − W_s)
 
 Here u has the mean W, the estimate of E_π E: u = W + (w/w̄)(E − W) for "snips", and for "dr" the terms of the
-self-normalised doubly robust estimate with the model f of :mod:`drcrm.cost_models.smearing`. So the estimate is R_s +
-(γ/W_s)(W − W_s), one step from the self-normalised optimum, and z − z̄ is its influence function. Because log is
+self-normalised doubly robust estimate with the model f of :mod:`drcrm.cost_models.cross_fitting`. So the estimate is
+R_s + (γ/W_s)(W − W_s), one step from the self-normalised optimum, and z − z̄ is its influence function. Because log is
 concave, the step never makes the worst case too small at this γ. Charges for actions that the log lacks are added to W.
 """
 
@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_positive
-from drcrm.cost_models.cross_fitting import FOLDS
-from drcrm.cost_models.smearing import smeared_moments
+from drcrm.cost_models.cross_fitting import FOLDS, smeared_moments
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.divergences.dual_search import WorstCase

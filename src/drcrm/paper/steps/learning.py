@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.errors import prefix_errors
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative, check_positive_integer
-from drcrm.cost_models.solvers.context_effects import as_context_effects
+from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.starts import STARTS, as_tilt
@@ -68,7 +68,7 @@ class FitOptions:
         then replaces the modelled cost: see :mod:`drcrm.logging_policy`. 0 trusts the model everywhere.
     context_effects : bool or "auto"
         Whether the cost model of "dr" and "dm" adds a random effect of each context, estimated from the context's own
-        rows: see :mod:`drcrm.cost_models.solvers.context_effects`. "auto" does so for label vectors only.
+        rows: see :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.
     clip : "auto", float ≥ 1, or None
         Limit M of "clipped" weights. "auto" is the ratio of the 90th to the 10th percentile of the logged propensities,
         but at least e = 2.718. None does not clip.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from drcrm.arrays.number_formats import decimals_for, format_number
-from drcrm.cost_models.tabular_model import follow_forecasts, model_for_log
+from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, RATIO, ROBUST

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values

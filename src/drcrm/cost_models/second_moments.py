@@ -120,8 +120,8 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     if folds * len(distinct) * (d + 2) ** 2 > MAX_NUMBERS:
         return None
     sums = np.zeros((folds * len(distinct), d + 2, d + 2))
-    groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
-    for block_sums in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=groups):
+    cells = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
+    for block_sums in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=cells):
         sums += block_sums
     action_loadings: Any = log.actions.loadings(distinct)
     return [
@@ -129,16 +129,16 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     ]
 
 
-def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.ndarray) -> np.ndarray:
-    """Return the moments of a block's rows by their group, (n_groups, d + 2, d + 2)."""
-    log, order = block.log, np.argsort(group, kind="stable")
+def _block_moments(block: Block, cell: np.ndarray, n_cells: int, scales: np.ndarray) -> np.ndarray:
+    """Return the moments of a block's rows by their cell of fold and action, (n_cells, d + 2, d + 2)."""
+    log, order = block.log, np.argsort(cell, kind="stable")
     rows = np.empty((len(order), log.X.shape[1] + 2))
     X = log.X[log.context[order]]
     np.divide(X.toarray() if sparse.issparse(X) else X, scales, out=rows[:, :-2])
     rows[:, -2], rows[:, -1] = 1, log.cost[order]
     counted = rows * log.count[order, None] if (log.count != 1).any() else rows
-    ends = np.searchsorted(group[order], np.arange(n_groups + 1))
-    moments = np.zeros((n_groups, rows.shape[1], rows.shape[1]))
+    ends = np.searchsorted(cell[order], np.arange(n_cells + 1))
+    moments = np.zeros((n_cells, rows.shape[1], rows.shape[1]))
     for number, (start, stop) in enumerate(pairwise(ends)):
         if start < stop:
             moments[number] = rows[start:stop].T @ counted[start:stop]

@@ -1,1 +1,0 @@
-"""Solvers of the cost models: normal equations, ridge regression and random effects."""
