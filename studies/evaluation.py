@@ -24,8 +24,7 @@ import pandas as pd
 from cells import number, table_of
 
 from drcrm import cross_fit, make_estimator, off_policy_value, simulate
-from drcrm.bench.cluster_model import CLUSTERS, ClusterModel
-from drcrm.bench.estimators import OF_CLUSTERS
+from drcrm.bench.estimators import CLUSTERS, OF_CLUSTERS, ClusterModel
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.evaluation_results import QUANTILES
 from drcrm.paper.runs import entries

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from drcrm import BanditLog, CostModel, cross_fit, make_estimator, off_policy_value, simulate
-from drcrm.bench.cluster_model import ClusterModel
+from drcrm.bench.estimators import ClusterModel
 from drcrm.errors import InputError
 
 

@@ -162,8 +162,11 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
 
 def _check_evaluation(key: str, evaluation: Mapping, config: Mapping) -> Iterator[str]:
     """Yield unknown data sets, and simulators, policies and estimators that cannot be made."""
-    from drcrm.bench.cluster_model import CLUSTERS  # imported here: users of logs need none
-    from drcrm.bench.estimators import OF_CLUSTERS, make_estimator
+    from drcrm.bench.estimators import (
+        CLUSTERS,  # imported here: users of logs need none
+        OF_CLUSTERS,
+        make_estimator,
+    )
     from drcrm.bench.simulate import OWN, make_policy, make_simulator
 
     datasets = evaluation.get("datasets", [])
