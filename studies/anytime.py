@@ -9,7 +9,7 @@ missing actions  The logging policy never takes an action that the policy takes 
 adaptive         After every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far.
 groups           Users with 1 to 9 rows share features and the level of rewards. A user is one unit.
 
-Terms are computed by :mod:`drcrm.evaluation.terms.betting_terms`: `ips` and `dr` for the cost, and `paired` for its
+Terms are computed by :mod:`drcrm.evaluation.bounds.betting_terms`: `ips` and `dr` for the cost, and `paired` for its
 difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors. The
 least propensity is known for ε-greedy logging policies. The other kinds have no bound by `dr`.
 
@@ -44,13 +44,13 @@ from synthetic import draw_actions
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, estimate_skewness
+from drcrm.evaluation.bounds.betting_mixture import BettingUnits
+from drcrm.evaluation.bounds.betting_terms import CostMixture, betting_mixture
 from drcrm.evaluation.bounds.independent_units import grouped_values
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.upper_bound import SEQUENCE, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
-from drcrm.evaluation.terms.betting_units import BettingUnits
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3
 KINDS = ("clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups")

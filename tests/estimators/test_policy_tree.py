@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from drcrm import BanditLog, PolicyTree, off_policy_value
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.errors import InputError
-from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.evaluation.policy_terms import doubly_robust_scores
 
 
 @pytest.fixture(scope="module")

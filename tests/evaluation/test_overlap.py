@@ -5,7 +5,7 @@ import pytest
 from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
-from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
 from drcrm.optimization.starts import clone_behaviour
 
 

@@ -6,8 +6,7 @@ from fixtures.action_logs import block_log, random_coef, random_effects
 
 from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import TabularModel
-from drcrm.evaluation.bounds.blocks import bound_blocks
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, bound_blocks
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation

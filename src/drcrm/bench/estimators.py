@@ -26,7 +26,7 @@ from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.policies.tabular import policy_for_log
 from drcrm.risks.closed_forms import LogSmoothingRisk
 from drcrm.selection.registry.user_classes import make_object

@@ -13,7 +13,7 @@ from drcrm.arrays.validation import append_constant, check_fraction, column_name
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import import_extra
 from drcrm.estimators.fitted_policy import require_rows
-from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.columns import CATEGORY, as_table, find_columns, read_table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drcrm.estimates import UNBIASED
+from drcrm.evaluation.bounds.betting_terms import bound_by_betting
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
-from drcrm.evaluation.terms.betting_terms import bound_by_betting
-from drcrm.evaluation.terms.overlap import summarize_weights
+from drcrm.evaluation.overlap import summarize_weights
 
 if TYPE_CHECKING:
     from drcrm.evaluation.evaluation import Evaluation
@@ -55,7 +55,7 @@ class Certificate:
         Range of the costs.
     skewness : float or None
         Skewness γ of the estimate, if the bound was corrected for it, otherwise None. See
-        :mod:`drcrm.evaluation.bounds.skewness`.
+        :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
     clip : float or None
         Limit of the weights of "clipped_ips".
     clipped : float

@@ -13,18 +13,18 @@ from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, SelfNormalised
-from drcrm.evaluation.bounds.blocks import BlockTerms
-from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
-from drcrm.evaluation.bounds.skewness import (
+from drcrm.evaluation.bounds.asymptotic_bounds import (
     LARGEST_SKEWNESS,
+    BlockTerms,
     corrected_bound,
     estimate_skewness,
     rare_charge,
     upper_skewness,
 )
+from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
-from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, unlogged_charges
-from drcrm.evaluation.terms.policy_terms import Terms, check_weights, subtract
+from drcrm.evaluation.overlap import has_missing_mass, low_weight_warning, unlogged_charges
+from drcrm.evaluation.policy_terms import Terms, check_weights, subtract
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
 
@@ -263,8 +263,9 @@ class CertifiedTerms:
     def _skewness(self, units: int, is_lacking: bool) -> float:
         """Return the skewness γ of the estimate.
 
-        The terms are z = m + a e: see :mod:`drcrm.evaluation.bounds.skewness`. For "ips", e is the cost itself, and a
-        mean far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
+        The terms are z = m + a e: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. For "ips", e is the cost
+        itself, and a mean far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and
+        centred costs.
         """
         log, terms, weight, relative, sign = self.log, self.policy, self._weight, self.log.relative_weight, self.sign
         if is_lacking:

@@ -25,12 +25,9 @@ from drcrm.estimates import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, Estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.certificate import Certificate, certify
 from drcrm.evaluation.certified_terms import CertificateSettings
-from drcrm.evaluation.intervals import estimate_difference, estimate_value
-from drcrm.evaluation.sensitivity import Sensitivity, worst_cases
-from drcrm.evaluation.terms.overlap import PolicySupport, summarize_support
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
-from drcrm.evaluation.terms.policy_terms import Charges, Terms, choose_limit, compute_terms
-from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
+from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_support
+from drcrm.evaluation.policy_terms import Charges, Terms, choose_limit, compute_shifted_terms, compute_terms
+from drcrm.evaluation.sensitivity import Sensitivity, estimate_difference, estimate_value, worst_cases
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, find_logging_policy, restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import TabularPolicy, policies_for_log

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from drcrm.arrays.validation import check_fraction, check_open_fraction
+import numpy as np
+
+from drcrm.arrays.validation import check_fraction, check_open_fraction, check_vector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import AUTO, EVALUATIONS, PLAIN, SelfNormalised
+from drcrm.estimates import AUTO, EVALUATIONS, PLAIN, ROBUST, UNBIASED, SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.intervals import evaluate_estimator
-from drcrm.evaluation.terms.overlap import PolicySupport
-from drcrm.evaluation.terms.shifted_terms import check_radius
+from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_weights
+from drcrm.evaluation.policy_terms import check_radius, subtract
 from drcrm.logging_policy import SUPPORT
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Weight
@@ -146,6 +147,30 @@ def off_policy_value(
     evaluation = evaluation.by(estimate, prefers_ips=not is_mean, **options)
     value = evaluation.value(confidence) if baseline is None else evaluation.difference(confidence)
     return _with_warnings(value)
+
+
+def evaluate_estimator(estimator: Any, evaluation: Evaluation, confidence: float) -> Interval:
+    """Return the mean of an estimator's terms, minus those of the baseline, with its interval.
+
+    Parameters
+    ----------
+    estimator : object with a method ``terms(log, policy, model)``
+    evaluation : Evaluation
+        Its cost model is cross-fitted if the estimator uses a model and there is none.
+    confidence : float
+    """
+    name = type(estimator).__name__
+    if evaluation.log.Y.ndim != 1:
+        raise InputError(f"{name} needs one of K actions or lists, the log has {evaluation.log.actions}")
+    evaluation = evaluation.by(ROBUST if getattr(estimator, "uses_model", True) else UNBIASED)
+    log, model = evaluation.log, evaluation.effects
+
+    def terms_of(side: PolicyOnLog) -> np.ndarray:
+        return check_vector(estimator.terms(log, side.mean(name), model), len(log.Y), f"terms of {name}")
+
+    z, *compared = [*map(terms_of, evaluation.sides), *([log.cost] if evaluation.has_logged_costs else [])]
+    z = subtract(z, *compared) if compared else z
+    return Interval.of(z, log, confidence, **summarize_weights(evaluation.policy.importance, log), estimate=name)
 
 
 def _with_warnings(value: Interval) -> Interval:

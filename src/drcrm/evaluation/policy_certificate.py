@@ -4,8 +4,8 @@ The bound holds if the policy, and the cost model of a doubly robust estimate, w
 bound is asymptotic: it is Student's, corrected for skewness. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
-  :mod:`drcrm.evaluation.terms.policy_terms`.
-- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.terms.overlap`.
+  :mod:`drcrm.evaluation.policy_terms`.
+- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.overlap`.
   In a marked log, actions are charged in the cells that lack them: see :mod:`drcrm.cost_models.missing_cells`.
 """
 
@@ -18,15 +18,15 @@ from drcrm.arrays.validation import check_choice, check_confidence, check_nonneg
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED
+from drcrm.evaluation.bounds.betting_mixture import check_most_rows
+from drcrm.evaluation.bounds.betting_terms import choose_betting_estimate
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, ASYMPTOTIC, BALL, SEQUENCE, Bound, as_bound
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import MOST_CHOICES, CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.policy_terms import check_radius
 from drcrm.evaluation.sensitivity import Sensitivity
-from drcrm.evaluation.terms.betting_terms import choose_betting_estimate
-from drcrm.evaluation.terms.betting_units import check_most_rows
-from drcrm.evaluation.terms.shifted_terms import check_radius
 
 UNITS = ("row", "context")
 
@@ -75,11 +75,11 @@ def policy_certificate(
         Probability that the bound holds.
     method : str or Divergence
         "asymptotic" is the larger of the bound of a KL ball and Student's bound, corrected for skewness: see
-        :mod:`drcrm.evaluation.bounds.skewness`. "student" or a divergence, such as "kl", replaces the KL ball by
-        another bound. "betting", for one look, and "anytime", for every number of rows together, are mixtures of bets
-        with terms of their own: see :mod:`drcrm.evaluation.terms.betting_terms`. They need ``cost_range``, and hold for
-        every number of rows. Other methods are those of :func:`upper_bound`, for the terms z of the estimate or their
-        paired differences.
+        :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. "student" or a divergence, such as "kl", replaces the KL ball
+        by another bound. "betting", for one look, and "anytime", for every number of rows together, are mixtures of
+        bets with terms of their own: see :mod:`drcrm.evaluation.bounds.betting_terms`. They need ``cost_range``, and
+        hold for every number of rows. Other methods are those of :func:`upper_bound`, for the terms z of the estimate
+        or their paired differences.
     by : "row" or "context"
         Independent unit. "context" is short for ``groups=log.context``: all rows of a context are one observation. Use
         it if rows share contexts. The bound then covers new contexts, if no row of these contexts was in training. With

@@ -9,8 +9,7 @@ import numpy as np
 
 from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlockTerms, bound_blocks
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.policies.tabular import TabularPolicy, known_logging_policy

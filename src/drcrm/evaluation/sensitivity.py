@@ -1,8 +1,8 @@
-"""Sensitivity of a policy's estimated cost to wrong propensities, by the marginal sensitivity model.
+"""Estimates of an evaluation: value, difference from the baseline, and sensitivity to wrong propensities.
 
-In this model, the odds of the true propensity of each row are within a factor Γ of the odds of the logged propensity p.
-So the row's weight is between π (1 − 1/Γ) + w/Γ and π (1 − Γ) + w Γ, where w = π/p. Rows with p = 1 have no
-uncertainty. Sources: Tan 2006; Kallus & Zhou 2021.
+The sensitivity is that of the marginal sensitivity model. In this model, the odds of the true propensity of each row
+are within a factor Γ of the odds of the logged propensity p. So the row's weight is between π (1 − 1/Γ) + w/Γ and π (1
+− Γ) + w Γ, where w = π/p. Rows with p = 1 have no uncertainty. Sources: Tan 2006; Kallus & Zhou 2021.
 """
 
 from __future__ import annotations
@@ -19,10 +19,65 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.terms.policy_terms import Terms, check_weights
+from drcrm.evaluation.overlap import low_weight_warning, summarize_weights
+from drcrm.evaluation.policy_terms import Terms, check_weights, subtract
+from drcrm.risks import MeanRisk
 
 if TYPE_CHECKING:
     from drcrm.evaluation.evaluation import Evaluation
+
+ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
+
+
+def estimate_value(evaluation: Evaluation, confidence: float) -> Interval:
+    """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
+    terms, unknown = evaluation.terms, np.full(len(evaluation.log.cost), np.nan)
+    z = terms.linear if isinstance(evaluation.risk, MeanRisk) else unknown
+    return _interval(evaluation, z, terms.value, confidence, _notes(evaluation, terms))
+
+
+def estimate_difference(evaluation: Evaluation, confidence: float) -> Interval:
+    """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
+    terms, reference = evaluation.terms, evaluation.reference
+    z, notes = subtract(terms.linear, reference.linear), _notes(evaluation, terms)
+    if not evaluation.has_logged_costs:
+        notes += _notes(evaluation, reference)
+    return _interval(evaluation, z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
+
+
+def _interval(
+    evaluation: Evaluation, z: np.ndarray, value: float, confidence: float, notes: tuple[str, ...]
+) -> Interval:
+    terms, log, limit = evaluation.terms, evaluation.log, evaluation.limit
+    return Interval.of(
+        z,
+        log,
+        confidence,
+        value,
+        **summarize_weights(terms.importance, log),
+        support=evaluation.unsupported_mass,
+        estimate=evaluation.estimate,
+        clip=limit,
+        clipped=0.0 if limit is None else terms.clipped,
+        notes=notes,
+    )
+
+
+def _notes(evaluation: Evaluation, terms: Terms) -> tuple[str, ...]:
+    """Return why to doubt a value: a mean weight far below 1, and a value outside the range of the costs."""
+    log, value = evaluation.log, terms.value
+    low, high = log.cost.min(), log.cost.max()
+    tolerance = ROUNDING * max(abs(low), abs(high))
+    is_outside = evaluation.risk.monotone and not low - tolerance <= value <= high + tolerance
+    messages = (
+        low_weight_warning(terms.importance, log) if evaluation.kind.uses_weights else "",
+        f"the estimate by {evaluation.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
+        f"{high:.6g}"
+        if is_outside
+        else "",
+    )
+    return tuple(filter(None, ["; ".join(filter(None, messages))]))
+
 
 LARGEST_GAMMA = 1e4
 CURVE = 13  # points of the curve

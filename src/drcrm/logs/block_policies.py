@@ -15,7 +15,7 @@ import numpy as np
 from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import calendar_periods, number_blocks, separate_units
-from drcrm.evaluation.bounds.blocks import BlockTerms
+from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms
 from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logs.estimated_propensities import estimate_before
 from drcrm.policies.tabular import TabularPolicy

@@ -2,7 +2,7 @@
 
 Candidates are cross-fitted on the rows before a block. The candidate with the least mean difference from π0 plus one
 standard error is fitted again to all of these rows. π0 is no candidate. The way of learning is thus the same in each
-block, and the number of candidates needs no correction: see :mod:`drcrm.evaluation.bounds.blocks`.
+block, and the number of candidates needs no correction: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
-from drcrm.evaluation.bounds.blocks import BlocksBound, BlockTerms, bound_blocks
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlocksBound, BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms, check_cost_range
 from drcrm.policies.exponential import LinearPolicy

@@ -14,7 +14,7 @@ from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, defau
 from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
-from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
 from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
@@ -65,10 +65,10 @@ class HeldoutScores:
     model : SupportedModel, optional
         Cost model with π0. If None, the scores that need a model are NaN. If π0 was cloned, improvement_bound compares
         with the logged costs. If the rows reveal missing mass, it charges this mass the largest cost: see
-        :mod:`drcrm.evaluation.terms.overlap`.
+        :mod:`drcrm.evaluation.overlap`.
     radius : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
-        :mod:`drcrm.evaluation.terms.shifted_terms`. It is NaN if a worst case is the largest cost.
+        :mod:`drcrm.evaluation.policy_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
-from drcrm.evaluation.bounds.skewness import corrected_bound
+from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, corrected_bound
 
 
 def draw_blocks(seed: int, sizes=(40, 60, 80), spreads=(1.0, 3.0, 0.2)) -> list[np.ndarray]:

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from drcrm.evaluation.bounds.sample_size import bound_quantile, required_size, shrink_difference, smallest_difference
+from drcrm.evaluation.bounds.asymptotic_bounds import (
+    bound_quantile,
+    required_size,
+    shrink_difference,
+    smallest_difference,
+)
 
 
 def test_one_look_has_the_textbook_size():

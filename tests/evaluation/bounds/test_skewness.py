@@ -7,7 +7,7 @@ from scipy import stats
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.skewness import corrected_bound, rare_charge, tail_residual, upper_skewness
+from drcrm.evaluation.bounds.asymptotic_bounds import corrected_bound, rare_charge, tail_residual, upper_skewness
 
 
 def rows(seed: int = 0, n: int = 200):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixtures.user_logs import answer_of, decisions
 
-from drcrm.evaluation.bounds.sample_size import smallest_difference
+from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from scipy.stats import binom
 import drcrm
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.betting_mixture import BettingUnits
+from drcrm.evaluation.bounds.betting_terms import betting_mixture
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.betting_terms import betting_mixture
-from drcrm.evaluation.terms.betting_units import BettingUnits
 from drcrm.logs.decisions.watching.elimination import WatchedPolicy, steps_until_left
 
 MAPPING = {"action": "a", "propensity": "p", "reward": "click", "features": {"numeric": ["x"]}, "time": "day"}

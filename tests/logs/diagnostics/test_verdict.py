@@ -29,7 +29,7 @@ from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.arrays.number_formats import format_number
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import TabularModel, action_effects
-from drcrm.evaluation.bounds.sample_size import correct_for_choice
+from drcrm.evaluation.bounds.asymptotic_bounds import correct_for_choice
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import RANDOMISE, advise_rows

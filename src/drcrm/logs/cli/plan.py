@@ -9,8 +9,8 @@ import numpy as np
 
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
+from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.bounds.sample_size import smallest_difference
 from drcrm.files import write_json
 from drcrm.logs.cli.common.answers import Outputs, require_separate_outputs
 from drcrm.logs.decisions.case import Case, open_case

@@ -14,7 +14,7 @@ from drcrm.estimates import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.terms.overlap import summarize_weights
+from drcrm.evaluation.overlap import summarize_weights
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logs.decisions.judgement import EvaluatedPolicy, Judgement
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference

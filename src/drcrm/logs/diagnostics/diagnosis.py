@@ -12,9 +12,9 @@ from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.estimates import RATIO, ROBUST
-from drcrm.evaluation.bounds.skewness import tail_residual
+from drcrm.evaluation.bounds.asymptotic_bounds import tail_residual
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
 from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts

@@ -7,9 +7,9 @@ unsupported actions    the policy's probability of unsupported actions
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
 
-The largest share of one row is also computed for |w c|, and for the cost difference from the logging policy,
-|w c − c|. The skewness is γ of :mod:`drcrm.evaluation.bounds.skewness`. It is the only quantity here that decides
-whether a certificate is issued.
+The largest share of one row is also computed for |w c|, and for the cost difference from the logging policy, |w c − c|.
+The skewness is γ of :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. It is the only quantity here that decides whether
+a certificate is issued.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
-from drcrm.evaluation.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
+from drcrm.evaluation.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.logging_policy import SUPPORT
 from drcrm.logs.diagnostics.check import Check, Consequence, judge_share, to_json, worst_level
 from drcrm.logs.diagnostics.log_columns import action_names, row_numbers

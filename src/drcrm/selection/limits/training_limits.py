@@ -24,7 +24,7 @@ from drcrm.arrays.validation import find_constant_features
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.mapping.entries import ActionLimit
 from drcrm.policies.exponential import SoftmaxPolicy

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import toms748
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.evaluation.action_scores import doubly_robust_scores
+from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.selection.limits.prices import MixedTree, Problem, best_mixed_tree

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.evaluation.terms.betting_terms import CostMixture
+from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.looks import Growth
 from drcrm.logs.decisions.watching.running_bounds import Watch, bets_on_cost

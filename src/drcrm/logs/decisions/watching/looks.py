@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.evaluation.terms.betting_terms import CostMixture
-from drcrm.evaluation.terms.betting_units import BettingUnits
+from drcrm.evaluation.bounds.betting_mixture import BettingUnits
+from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.logs.decisions.opened_log import OpenedLog
 
 LOOKS = 100  # how often the bound is computed, and for asymptotic bounds again between two looks

@@ -11,10 +11,10 @@ import numpy as np
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, UNBIASED, default_estimate
+from drcrm.evaluation.bounds.betting_terms import CostMixture, betting_mixture
 from drcrm.evaluation.bounds.independent_units import Interval, require_single_rows
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
-from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.looks import Growth, RunningBets, RunningCertificates
 from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes

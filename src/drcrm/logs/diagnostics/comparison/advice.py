@@ -9,7 +9,7 @@ from drcrm.arrays.number_formats import (
     format_number,
     percent,
 )
-from drcrm.evaluation.bounds.sample_size import POWER, bound_quantile, required_size, shrink_difference
+from drcrm.evaluation.bounds.asymptotic_bounds import POWER, bound_quantile, required_size, shrink_difference
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG

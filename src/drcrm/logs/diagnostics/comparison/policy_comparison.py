@@ -14,16 +14,15 @@ from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, RATIO, ROBUST
-from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
+from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, correct_for_choice
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.bounds.sample_size import correct_for_choice
 from drcrm.evaluation.bounds.upper_bound import BALL, as_bound
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
+from drcrm.evaluation.policy_terms import check_radius
 from drcrm.evaluation.row_blocks import RowBlocks
-from drcrm.evaluation.terms.shifted_terms import check_radius
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND

@@ -2,7 +2,7 @@
 
 A slice has the rows with one value of a column. A period is a day, week, month, or the like, so that a log has 4 to 12
 periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
-interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.skewness`.
+interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from drcrm.arrays.number_formats import format_number, format_signed, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, worst_level
 from drcrm.logs.diagnostics.log_checks import compare_worst
 from drcrm.logs.diagnostics.log_columns import action_names

@@ -18,7 +18,7 @@ from drcrm.arrays.number_formats import (
     percent,
     with_confidence,
 )
-from drcrm.evaluation.bounds.sample_size import POWER
+from drcrm.evaluation.bounds.asymptotic_bounds import POWER
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.advice import (

@@ -2,9 +2,10 @@
 
 With the price A(a) of each action, row i has the term z_i = Σ_a π(a|x_i) A(a), with the policy's share of uniform
 actions. It needs no weights and no outcomes. The limit holds if the upper bound on the mean of z is at most the limit.
-The bound is that of :mod:`drcrm.evaluation.bounds.skewness` with the skewness of z. The log can lack the contexts in
-which actions cost the most. Their share is at most 1 − δ^{1/n} if none of n units has one. The bound is at least one
-standard error plus the cost of this share. In blocks, the bound is on the mean with the weights of the verdict.
+The bound is that of :mod:`drcrm.evaluation.bounds.asymptotic_bounds` with the skewness of z. The log can lack the
+contexts in which actions cost the most. Their share is at most 1 − δ^{1/n} if none of n units has one. The bound is at
+least one standard error plus the cost of this share. In blocks, the bound is on the mean with the weights of the
+verdict.
 
 A verdict is false only if one of its bounds is. So the bounds share no δ with the main outcome, and like those of
 guardrails they have the level δ/k, where k is the effective number of candidates. Prices count as known.
@@ -20,9 +21,8 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
+from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, corrected_bound
 from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviation, require_equal_units, unit_values
-from drcrm.evaluation.bounds.skewness import corrected_bound
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
 from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedLimit

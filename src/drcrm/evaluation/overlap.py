@@ -1,4 +1,4 @@
-"""Overlap of a policy and a log: weight diagnostics, unsupported mass, and a test for actions that the log lacks.
+"""A policy on a log: its probabilities, weights and unsupported mass, and a test for actions that the log lacks.
 
 Let a be an upper bound on every cost. Even if the logging policy never takes some actions,
 
@@ -14,16 +14,83 @@ mean too low. Both estimate the same cost, so the mean gap z̃ − z is 0 except
 If the mean gap is significantly above 0, the certificate is computed from z̃.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.mapped_arrays import as_memory_order
 from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
+from drcrm.evaluation.bounds.asymptotic_bounds import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.independent_units import mean_and_deviation
-from drcrm.evaluation.bounds.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.policies.base import Policy
+from drcrm.policies.prepared_log import importance_weights
 from drcrm.weights import effective_sample_size
+
+
+class PolicyOnLog:
+    """A policy on the rows of one log.
+
+    Parameters
+    ----------
+    policy : Policy
+    log : BanditLog
+        Log without rows of count 0.
+    name : str
+        Role of the policy, for messages.
+    needs_all : bool
+        Whether the probabilities of all actions will be needed. The same pass then computes them and log π.
+    """
+
+    def __init__(self, policy: Policy, log: BanditLog, name: str = "policy", needs_all: bool = True):
+        self.policy, self.log, self.name = policy, log, name
+        self.knows_all_actions = policy.knows_all_actions
+        self._needs_all = needs_all or not policy.knows_all_actions
+        self._last: Any = None, None
+
+    @cached_property
+    def _probabilities(self) -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
+        return self.policy.probabilities(self.log, self.name)
+
+    @cached_property
+    def log_prob(self) -> np.ndarray:
+        """Values of log π of the rows, (n,)."""
+        return self._probabilities[0] if self._needs_all else self.policy.evaluate(self.log, name=self.name)[1]
+
+    @property
+    def importance(self) -> np.ndarray:
+        """Importance weights π/p, (n,)."""
+        return importance_weights(self.log_prob, self.log)
+
+    def components(self, purpose: str) -> list[tuple[float, np.ndarray]]:
+        """Return the shares and μ of π and of the uniform policy; InputError if only logged actions are known.
+
+        Labels are independent within each of them, but not in the mixture. ``purpose`` is for the message.
+        """
+        if not self.knows_all_actions:
+            return [*self.policy.components(self.log.X, self.log.actions, purpose)]
+        return self._probabilities[1]
+
+    def mean(self, purpose: str = "the support rule") -> np.ndarray:
+        """Return the probabilities of all actions, in the shape of scores."""
+        components = self.components(purpose)
+        if len(components) == 1:
+            return components[0][1]
+        return reduce(add, (share * mean for share, mean in components))
+
+    def expected_cost(self, effects: np.ndarray) -> np.ndarray:
+        """Return the expected modelled cost of each context, (m,), from the effects of a cost model."""
+        if self._last[0] is not effects:
+            components, actions = self.components("the expectation of the modelled cost"), self.log.actions
+            ordered = as_memory_order(effects, actions.order)
+            self._last = effects, sum(share * actions.expected_cost(mean, ordered) for share, mean in components)
+        return self._last[1]
+
 
 FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
 SHARE = 30

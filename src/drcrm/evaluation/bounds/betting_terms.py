@@ -32,10 +32,9 @@ from drcrm.arrays.validation import check_choice, reject_rows
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
-from drcrm.evaluation.bounds.betting_mixture import BettingMixture
+from drcrm.evaluation.bounds.betting_mixture import BettingMixture, BettingUnits
 from drcrm.evaluation.bounds.upper_bound import ANYTIME
-from drcrm.evaluation.terms.betting_units import BettingUnits
-from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.policies.prepared_log import modelled_cost
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Terms of an estimate: one number for each row of a log, whose mean is the estimate."""
