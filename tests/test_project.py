@@ -22,7 +22,7 @@ from drcrm.paper.config import project_config
 from drcrm.paper.datasets.source_formats import SCALES
 from drcrm.paper.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.runs import CLASSIFIERS
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
+from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk
 from drcrm.selection.registry.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES

@@ -2,8 +2,7 @@
 
 from importlib import import_module
 
-from drcrm.version import __version__ as __version__
-
+__version__ = "0.1.0"
 _HOMES = {
     "ExponentialPolicy": "policies.exponential",
     "SoftmaxPolicy": "policies.exponential",
@@ -38,7 +37,7 @@ _HOMES = {
     "off_policy_values": "evaluation.off_policy_value",
     "Interval": "evaluation.bounds.independent_units",
     "policy_support": "evaluation.off_policy_value",
-    "optimal_tree": "policies.trees.tree",
+    "optimal_tree": "policies.trees.search",
     "PolicyTree": "estimators.policy_tree",
     "Implicit": "weights",
     "Smoothed": "weights",

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from drcrm.arrays.boosted_trees import BoostedClassifier, BoostedRegressor
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
+from drcrm.policies.stored_policies import from_bytes, to_bytes
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(300, 2)), RNG.integers(0, 5, 300)])

@@ -13,8 +13,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.errors import InputError
+from drcrm.policies.stored_policies import from_bytes, to_bytes
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 Y = X[:, 0] ** 2 + X[:, 1]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomTreesEmbedding
 
-from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError
@@ -19,6 +18,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.policies.stored_policies import to_bytes
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 

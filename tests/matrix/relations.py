@@ -18,7 +18,7 @@ from drcrm import ActionLists, BanditLog, off_policy_value, read_log
 from drcrm.certificates import policy_certificate
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.serving.served_policy import load_policy
-from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.base import MixturePolicy
 from matrix.cases import Case
 from matrix.commands import assert_same_numbers, is_close, numbers_of
 from matrix.logs import CATEGORIES, MOST_ROWS, UNITS, SmallLog, arrays_of, logging_probabilities, mapping_of, table_of

@@ -7,7 +7,7 @@ from fixtures.action_logs import block_log, random_coef, random_effects
 from drcrm import ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import TabularModel
 from drcrm.errors import InputError
-from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.base import MixturePolicy
 
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 KINDS = ["labels", "single", "eligible", "lists"]

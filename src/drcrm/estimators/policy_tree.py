@@ -16,8 +16,9 @@ from drcrm.estimators.fitted_policy import require_rows
 from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.policies.trees import DEPTH
-from drcrm.policies.trees.columns import CATEGORY, as_table, find_columns, read_table
-from drcrm.policies.trees.tree import LEAST_SHARE, THRESHOLDS, ActionTree, TreeSettings, fit_tree
+from drcrm.policies.trees.encoded_columns import CATEGORY, as_table, find_columns, read_table
+from drcrm.policies.trees.search import LEAST_SHARE, THRESHOLDS, TreeSettings, fit_tree
+from drcrm.policies.trees.tree import ActionTree
 
 FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 5, "random_state": 0}
 ONE_HOT = 20  # largest number of categories with an indicator each for the cost model

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.missing_cells import MissingCells
@@ -31,9 +30,9 @@ from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.rows.recognition import LearnedRows
 from drcrm.mapping.checks import parse_json
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
-from drcrm.policies import FEATURES, POLICY_CLASSES, arrays_of, features_of
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy, class_for
-from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.stored_policies import FEATURES, POLICY_CLASSES, arrays_of, features_of, from_bytes, to_bytes
 from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
 FORMAT = 1

@@ -18,8 +18,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import prefix_errors
 from drcrm.files import read_npz, write_npz
 from drcrm.paper.simulation.truth import Truth, as_truth
-from drcrm.policies import FEATURES, arrays_of, features_of
 from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.stored_policies import FEATURES, arrays_of, features_of
 
 if TYPE_CHECKING:
     from drcrm.cost_models.ridge_model import CostModel

@@ -1,31 +1,26 @@
-"""Policies, and the arrays and classes of their files: those of the pipeline, and those of ``drcrm learn``."""
+"""Policies, and the names of feature maps and of weights of classifiers that a configuration can choose.
+
+The names are apart from the maps, because importing scikit-learn, which the maps need, takes half a second.
+"""
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
+from drcrm.arrays.validation import check_positive_integer
+from drcrm.errors import InputError
 
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
-from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
-
-POLICY_CLASSES: dict[str, type[LinearPolicy]] = {
-    policy.__name__: policy for policy in (ExponentialPolicy, SoftmaxPolicy)
-}
-FEATURES = "features"  # the array of a feature map
+NYSTROEM = "nystroem"
+LEARNED_SCORES = "scores"  # in place of a map: see drcrm.selection.learned_scores
+CLASSIFIER_WEIGHTS = ("none", "inverse_propensity")
 
 
-def arrays_of(policy: LinearPolicy, prefix: str = "") -> dict[str, np.ndarray]:
-    """Return the coefficients of a policy, and its feature map as bytes if it has one, by the names in a file."""
-    arrays = {f"{prefix}coef": policy.coef}
-    if policy.features:
-        arrays[f"{prefix}{FEATURES}"] = to_bytes(policy.features, "the feature map")
-    return arrays
+def parse_feature_map(features: object, name: str = "features") -> int:
+    """Return the size of a feature map, ``{"nystroem": 300}``; InputError for anything else."""
+    if not isinstance(features, Mapping) or {*features} != {NYSTROEM}:
+        raise InputError(f"{name} is {features!r}, expected {LEARNED_SCORES!r} or a size like {{'nystroem': 300}}")
+    return check_positive_integer(features[NYSTROEM], f"{name}.{NYSTROEM}")
 
 
-def features_of(arrays: Mapping[str, np.ndarray], prefix: str = "") -> Any:
-    """Return the feature map in the arrays of a file, or None."""
-    if f"{prefix}{FEATURES}" not in arrays:
-        return None
-    from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
-
-    return from_bytes(arrays[f"{prefix}{FEATURES}"], FeatureMap, "the feature map")
+def check_feature_option(features: object, name: str = "features") -> None:
+    """Raise InputError unless an option is None, "scores", or the name and the size of a feature map."""
+    if not (features is None or (isinstance(features, str) and features == LEARNED_SCORES)):
+        parse_feature_map(features, name)

@@ -19,8 +19,8 @@ from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
+from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.policies.feature_maps import FeatureMap
 
 MAX_WEIGHT = 100.0  # largest weight of a row, before it is multiplied by the row's count

@@ -22,7 +22,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from drcrm.arrays.mapped_arrays import Features, map_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
-from drcrm.policies.feature_map_names import parse_feature_map
+from drcrm.policies import parse_feature_map
 
 DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
 LEAST_EIGENVALUE = 1e-8  # relative to the largest; in smaller directions the kernel's rounding would become features

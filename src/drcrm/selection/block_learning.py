@@ -19,8 +19,8 @@ from drcrm.data.folds import draw_folds
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlocksBound, BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms, check_cost_range
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.mixture import MixturePolicy
 from drcrm.selection.candidates import Candidate, Learned
 from drcrm.selection.heldout_scores import compare_robustly
 from drcrm.selection.multiplicity import PairedDifferences

@@ -47,11 +47,11 @@ from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel
 from drcrm.optimization.starts import clone_behaviour
+from drcrm.policies import CLASSIFIER_WEIGHTS, NYSTROEM
 from drcrm.policies.action_scores import ActionScores
 from drcrm.policies.base import check_compatible
 from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, NYSTROEM
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn

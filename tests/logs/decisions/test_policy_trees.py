@@ -8,7 +8,6 @@ from drcrm import certify, learn, load_policy
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
 from drcrm.logs.decisions import learning
-from drcrm.policies.trees.encoded_columns import apply_encoded_tree
 from drcrm.policies.trees.tree import tree_of
 
 MAPPING = {
@@ -60,7 +59,7 @@ def test_leaves_have_their_gains_with_intervals(tmp_path):
     assert sum(entry["rows"] for entry in leaves) == 20000
     assert answer.as_dict()["explanation"]["fidelity"] == 1
     assert answer.as_dict()["explanation"]["is_policy"]
-    leaf = apply_encoded_tree(tree_of(policy.policy), policy.encoding.contexts(later))
+    leaf = tree_of(policy.policy).apply_encoded(policy.encoding.contexts(later))
     best = np.where((later.city == "Bern") & (later.age <= 40), "b", "a")
     for number, entry in enumerate(leaves):
         rows = leaf == number

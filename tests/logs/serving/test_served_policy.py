@@ -27,9 +27,9 @@ from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy, encoding_of
 from drcrm.logs.read_log import context_batches
 from drcrm.logs.serving.served_policy import ServedPolicy
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.policies.mixture import MixturePolicy
 
 CONTEXT = {"age": 30, "price": 12.5, "city": "Bern", "id": 7, "at": "2024-05-01T13:45", "day": "2024-05-01"}
 pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")

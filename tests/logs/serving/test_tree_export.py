@@ -16,7 +16,8 @@ from drcrm.errors import InputError
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.serving.served_policy import ServedPolicy
 from drcrm.logs.serving.tree_export import export_tree
-from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
+from drcrm.policies.trees.encoded_columns import readable_columns
+from drcrm.policies.trees.search import fit_encoded_tree
 from drcrm.policies.trees.tree_policy import tree_policy
 
 

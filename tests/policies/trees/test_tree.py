@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.policies.trees.columns import CATEGORY, Column
-from drcrm.policies.trees.tree import ActionTree, Node, optimal_tree
+from drcrm.policies.trees.encoded_columns import CATEGORY, Column
+from drcrm.policies.trees.search import optimal_tree
+from drcrm.policies.trees.tree import ActionTree, Node
 
 
 def all_splits(X: pd.DataFrame, tree: ActionTree) -> np.ndarray:

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from drcrm import BanditLog, read_log
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.logs.encoding.tables import ONE_HOT
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.policies.trees.columns import BOOLEAN, NUMBER
-from drcrm.policies.trees.encoded_columns import fit_encoded_tree, readable_columns
-from drcrm.policies.trees.tree import optimal_tree, tree_of
+from drcrm.policies.stored_policies import from_bytes, to_bytes
+from drcrm.policies.trees.encoded_columns import BOOLEAN, NUMBER, readable_columns
+from drcrm.policies.trees.search import fit_encoded_tree, optimal_tree
+from drcrm.policies.trees.tree import tree_of
 from drcrm.policies.trees.tree_policy import tree_policy
 from drcrm.selection.limits.tree_learning import TreeLearner
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from drcrm.policies.trees.tree import TreeSettings, fit_tree
+from drcrm.policies.trees.search import TreeSettings, fit_tree
 from drcrm.selection.limits.prices import Problem, best_mixed_tree, find_prices
 
 RNG = np.random.default_rng(0)

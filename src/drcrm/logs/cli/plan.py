@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm import __version__
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
@@ -19,7 +20,6 @@ from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.report.terminal import plan_text
 from drcrm.progress import show_progress
-from drcrm.version import __version__
 
 MULTIPLES = 1, 2, 4, 8
 

@@ -23,8 +23,8 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettin
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from drcrm import __version__
 from drcrm.cluster import on_cluster
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, import_extra
@@ -42,7 +43,6 @@ from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.limits.training_limits import require_attainable
-from drcrm.version import __version__
 
 MIXES = "The estimate mixes them: if the policy of a file runs today, pass it as the baseline. "
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler

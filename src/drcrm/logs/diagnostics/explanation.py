@@ -16,7 +16,8 @@ from drcrm.data.folds import context_folds
 from drcrm.logs.diagnostics.comparison.segments import Part
 from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.policies.trees import DEPTH
-from drcrm.policies.trees.encoded_columns import apply_encoded_tree, fit_encoded_tree, readable_columns
+from drcrm.policies.trees.encoded_columns import readable_columns
+from drcrm.policies.trees.search import fit_encoded_tree
 from drcrm.policies.trees.tree import ActionTree, tree_of
 
 MOST_FITTED, MOST_ACTIONS = 2**15, 20  # contexts, evenly spaced if there are more; actions, those taken most often
@@ -96,7 +97,7 @@ def explain(policy: Any, log: BanditLog, mean: np.ndarray | None) -> Explanation
         actions = np.sort(np.argsort(-(counts @ mean), kind="stable")[:MOST_ACTIONS])
         scores = counts[fitted, None] * mean[np.ix_(fitted, actions)]
         tree = fit_encoded_tree(columns, log.X[fitted], scores, counts[fitted], DEPTH)
-    leaf = apply_encoded_tree(tree, log.X)
+    leaf = tree.apply_encoded(log.X)
     taken = actions[[of_leaf.action for of_leaf in tree.leaves]][leaf]
     is_likely = mean[np.arange(len(taken)), taken] >= mean.max(axis=1) - TIE
     names, rows = action_names(log), counts[tested].sum()

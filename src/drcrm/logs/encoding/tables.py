@@ -25,8 +25,7 @@ from drcrm.logs.encoding.columns import (
     weekday_of,
 )
 from drcrm.logs.encoding.hashed_features import hash_names
-from drcrm.policies.trees.columns import CATEGORY, NUMBER
-from drcrm.policies.trees.encoded_columns import EncodedColumn
+from drcrm.policies.trees.encoded_columns import CATEGORY, NUMBER, EncodedColumn
 
 ONE_HOT = 100  # categorical columns with more values are hashed
 N_COLUMNS = 2**12  # number of hashed features of such a column

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from drcrm import __version__
 from drcrm.arrays.number_formats import decimals_for, format_level, format_number, is_number
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -22,7 +23,6 @@ from drcrm.logs.diagnostics.comparison.words import Statement
 from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.report.candidate import Candidate
-from drcrm.version import __version__
 
 CONSTRAINTS = JudgedGuardrail, JudgedLimit
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first

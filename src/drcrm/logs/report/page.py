@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from drcrm import __version__
 from drcrm.arrays.number_formats import DASH, format_count, format_number, is_number, numbers, plural
 from drcrm.errors import import_extra
 from drcrm.logs.diagnostics.formats import clean, format_imputed, sanitize, shorten
@@ -14,7 +15,6 @@ from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
 from drcrm.logs.report.charts import Scale, gauge, percent
 from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
-from drcrm.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -30,7 +30,7 @@ from drcrm.logs.encoding.columns import (
 )
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, N_COLUMNS, TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
-from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.base import MixturePolicy
 
 TIME = re.compile(ISO)
 CACHED = 2**14  # texts that each categorical feature remembers

@@ -29,8 +29,8 @@ from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
 from drcrm.logs.serving import linear_export, tree_export
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.mixture import MixturePolicy
 from drcrm.policies.trees.tree import tree_of
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson

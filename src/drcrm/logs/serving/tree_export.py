@@ -20,8 +20,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import BOOLEAN_TEXTS, DECIMAL, MISSING_TEXTS, boolean_numbers, canonical_text
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
-from drcrm.policies.trees.columns import BOOLEAN, CATEGORY
-from drcrm.policies.trees.encoded_columns import EncodedColumn
+from drcrm.policies.trees.encoded_columns import BOOLEAN, CATEGORY, EncodedColumn
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 
 LARGEST = sys.float_info.max

@@ -21,8 +21,8 @@ from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation.truth import Rates, Truth
-from drcrm.policies import features_of
 from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.stored_policies import features_of
 from drcrm.risks import KLBall
 from drcrm.selection.score_names import SCORES
 

@@ -15,8 +15,8 @@ from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.paper.simulation.logging_policies import closest_policy, with_probabilities
 from drcrm.paper.simulation.replay import generator
-from drcrm.policies import arrays_of
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.policies.stored_policies import arrays_of
 from drcrm.risks import VariancePenalizedRisk
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm, find_risk

@@ -1,6 +1,8 @@
-"""Columns of a table as a policy tree reads them from the encoded features X, in the units of the table.
+"""Columns by which a policy tree splits contexts: those of a table, and the same columns in the encoded features X.
 
-A split compares encoded values with the encoded cut. Encoding is monotone, so the result is that of the table's values.
+Values are floats. A category becomes its place in an order that the training rows determine; a time becomes seconds
+since 1970. A missing value, and a category that the training rows lack, is NaN. A split of encoded features compares
+encoded values with the encoded cut. Encoding is monotone, so the result is that of the table's values.
 """
 
 from __future__ import annotations
@@ -10,13 +12,181 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.number_formats import typeset_sign
+from drcrm.arrays.validation import as_float_array
 from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.trees.columns import BOOLEAN, CATEGORY, NUMBER, Column, order_categories
-from drcrm.policies.trees.tree import ActionTree, TreeSettings, grow_tree
+from drcrm.errors import InputError
 
-MOST_COLUMNS = 20  # that the search tries in pairs
+NUMBER, BOOLEAN, TIME, CATEGORY = "number", "boolean", "time", "category"
+KINDS = {"integer": NUMBER, "floating": NUMBER, "mixed-integer-float": NUMBER, "decimal": NUMBER, "boolean": BOOLEAN}
+
+
+KINDS |= dict.fromkeys(("datetime64", "datetime", "date"), TIME)  # by the names of pandas; all others are categories
+DIGITS = 17  # that are enough to tell any two floats apart
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of contexts.
+
+    Attributes
+    ----------
+    name : str or int
+        Name in a DataFrame, or place in an array.
+    kind : "number", "boolean", "time" or "category"
+    values : list of str
+        The categories in their order.
+    has_missing : bool
+        Whether a training row lacks the value.
+    """
+
+    name: Any
+    kind: str = NUMBER
+    values: tuple[str, ...] | list[str] = ()
+    has_missing: bool = False
+
+    def read(self, column: Any) -> np.ndarray:
+        """Return the values of the column as floats, (n,); InputError if a value is not of its kind."""
+        if isinstance(column, np.ndarray) and column.dtype == float:
+            return column
+        if self.kind == CATEGORY:
+            place = pd.Index(self.values, dtype=object).get_indexer(pd.Index(_texts(column)))
+            return np.where(place < 0, np.nan, place)
+        try:
+            if self.kind != TIME:
+                return pd.to_numeric(column).to_numpy(float, na_value=np.nan)
+            times = pd.DatetimeIndex(pd.to_datetime(column, utc=True)).as_unit("us")
+        except (ValueError, TypeError) as error:
+            raise InputError(f"column {self.name!r} must have values of kind {self.kind!r}: {error}") from None
+        return np.where(times.isna(), np.nan, times.asi8 / 1e6)
+
+    def decode(self, values: np.ndarray) -> np.ndarray:
+        """Return values that ``read`` returned, in the units of the column."""
+        return values
+
+    def encode(self, cuts: Any) -> Any:
+        """Return cuts in the units of the column in those of the values that ``read`` returns."""
+        return cuts
+
+    def missing_side(self, cut: float) -> bool | None:
+        """Return whether missing values go left at a cut; None if they differ from all other values."""
+        return None
+
+    def describe(self, cut: float, is_left: bool, missing_left: bool) -> str:
+        """Return the condition of one side of a split as a text."""
+        or_missing = " or missing" if self.has_missing and missing_left == is_left else ""
+        if cut == np.inf:
+            return f"{self.name} is {'not ' if is_left else ''}missing"
+        if self.kind == CATEGORY:
+            n_left = int(cut) + 1
+            texts = self.values[:n_left] if is_left else self.values[n_left:]
+            return f"{self.name} in {{{', '.join(texts)}}}{or_missing}"
+        if self.kind == BOOLEAN:
+            return f"{self.name} is {'false' if is_left else 'true'}{or_missing}"
+        text = typeset_sign(f"{cut:g}" if float(f"{cut:g}") == cut else repr(cut))
+        if self.kind == TIME:
+            text = str(np.datetime64(int(cut * 1e6), "us").astype("datetime64[s]"))
+        return f"{self.name} {'≤' if is_left else '>'} {text}{or_missing}"
+
+
+def find_columns(X: Any, scores: np.ndarray) -> list[Column]:
+    """Return the columns of a DataFrame or an array; categories are ordered by their mean scores, (n, K).
+
+    With two actions, the order is that of the mean difference of the scores. With more, it is that of the first
+    principal component of the mean scores, each minus the mean over the actions.
+    """
+    if not isinstance(X, pd.DataFrame):
+        return [Column(number) for number in range(X.shape[1])]
+    columns = []
+    for number, name in enumerate(X.columns):
+        column = X.iloc[:, number]
+        kind, values = _kind_of(column), []
+        if kind == CATEGORY:
+            codes, texts = pd.factorize(_texts(column), sort=True)
+            values = [str(texts[place]) for place in order_categories(codes, scores)]
+        columns.append(Column(name, kind, values))
+    return columns
+
+
+def read_table(X: Any, columns: list[Column]) -> list[np.ndarray]:
+    """Return the values of each column as floats; InputError unless X has the columns."""
+    if isinstance(X, pd.DataFrame):
+        if absent := [column.name for column in columns if column.name not in X.columns]:
+            raise InputError(f"X has no column {absent[0]!r}, which the tree was fitted to")
+        return [column.read(X[column.name]) for column in columns]
+    if any(column.kind != NUMBER for column in columns):
+        raise InputError("X must be a DataFrame with the columns that the tree was fitted to, got an array")
+    if X.shape[1] != len(columns):
+        raise InputError(f"X has {X.shape[1]} columns, expected {len(columns)}, those that the tree was fitted to")
+    return [*np.ascontiguousarray(X.T)]
+
+
+def as_table(X: Any) -> Any:
+    """Return a DataFrame unchanged, and anything else as a float array (n, d); NaN is a missing value."""
+    if isinstance(X, pd.DataFrame):
+        if not X.columns.is_unique:
+            raise InputError("the columns of X must have different names")
+        return X
+    X = as_float_array(X.toarray() if hasattr(X, "toarray") else X, "X")
+    if X.ndim != 2 or not X.shape[1]:
+        raise InputError(f"X has shape {X.shape}, expected (contexts, columns) with at least one column")
+    return X
+
+
+def _kind_of(column: pd.Series) -> str:
+    by_dtype = {"i": NUMBER, "u": NUMBER, "f": NUMBER, "b": BOOLEAN, "M": TIME}
+    kind = by_dtype.get(getattr(column.dtype, "kind", ""))
+    return kind or KINDS.get(pd.api.types.infer_dtype(column, skipna=True), CATEGORY)
+
+
+def _texts(column: Any) -> np.ndarray:
+    """Return values as texts, and None for a missing value."""
+    texts = [None if is_missing else str(value) for value, is_missing in zip(column, pd.isna(column), strict=True)]
+    return np.array(texts, dtype=object)
+
+
+def order_categories(codes: np.ndarray, scores: np.ndarray, counts: np.ndarray | None = None) -> list[int]:
+    """Return the categories 0, 1, … of rows, −1 for a missing one, in the order of their mean scores.
+
+    ``counts``, (n,), are numbers of occurrences, over which the scores are sums; by default 1.
+    """
+    is_known = codes >= 0
+    codes, scores, n_values = codes[is_known], scores[is_known], codes.max(initial=-1) + 1
+    if not n_values:
+        return []
+    sizes = np.bincount(codes, None if counts is None else counts[is_known], n_values)
+    sums = np.stack([np.bincount(codes, of_action, n_values) for of_action in scores.T], axis=1)
+    means = sums / np.maximum(sizes, 1)[:, None]
+    means -= means.mean(axis=1, keepdims=True)
+    spread = (means - sizes @ means / sizes.sum()) * np.sqrt(sizes)[:, None]
+    direction = np.linalg.svd(spread, full_matrices=False)[2][0]
+    direction *= np.sign(direction[np.argmax(np.abs(direction))]) or 1.0  # the same on every machine
+    return np.argsort(means @ direction, kind="stable").tolist()
+
+
+def choose_cuts(values: np.ndarray, thresholds: int) -> np.ndarray:
+    """Return increasing cuts between different values, at quantiles if there are more than ``thresholds``.
+
+    The rule is value ≤ cut. A cut has as few digits as its two neighbours allow.
+    """
+    ordered = np.sort(values[~np.isnan(values)])
+    starts = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
+    if len(starts) > thresholds:
+        targets = len(ordered) * np.arange(1, thresholds + 1) / (thresholds + 1)
+        starts = np.unique(starts[np.searchsorted(starts, targets).clip(max=len(starts) - 1)])
+    return np.array([_short_number(ordered[start - 1], ordered[start]) for start in starts])
+
+
+def _short_number(low: float, high: float) -> float:
+    """Return the number in [low, high) next to the middle with the fewest digits."""
+    middle = low / 2 + high / 2  # the sum could overflow
+    for digits in range(1, DIGITS):
+        if low <= (rounded := float(f"{middle:.{digits}g}")) < high:
+            return rounded
+    return float(low)
 
 
 @dataclass(frozen=True)
@@ -96,22 +266,3 @@ def _dense(X: Features, places: Sequence[int]) -> np.ndarray:
 def readable_columns(log: BanditLog) -> list[EncodedColumn]:
     """Return the columns of a log's table that a tree can split; without a table, the features."""
     return number_columns(log.X.shape[1]) if log.encoding is None else log.encoding.readable_columns
-
-
-def fit_encoded_tree(
-    columns: Sequence[EncodedColumn], X: Features, scores: np.ndarray, counts: np.ndarray, depth: int
-) -> ActionTree:
-    """Return the best tree for scores (m, K) of contexts, which are sums over ``counts``, (m,), occurrences.
-
-    With depth 0, it is the best single action.
-    """
-    fitted = [column.fit(X, scores, counts) for column in columns] if depth else []
-    columns, values = [column for column, _ in fitted], [of_column for _, of_column in fitted]
-    return grow_tree(columns, values, scores, counts, TreeSettings(depth, most_columns=MOST_COLUMNS))
-
-
-def apply_encoded_tree(tree: ActionTree, X: Features) -> np.ndarray:
-    """Return the number of the leaf of each encoded context, from left to right, (m,)."""
-    columns: Any = tree.columns
-    used = {node.column for node in tree.root.nodes() if node.children}
-    return tree.apply_to_values({place: columns[place].read(X) for place in used}, X.shape[0])

@@ -9,13 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.arrays.validation import as_float_array, check_fraction, check_positive_integer, require_finite
-from drcrm.errors import InputError
-from drcrm.policies.trees import DEPTH
-from drcrm.policies.trees.columns import CATEGORY, Column, as_table, choose_cuts, find_columns, read_table
-from drcrm.policies.trees.search import Bins, best_split
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.policies.trees.encoded_columns import CATEGORY, Column, as_table, read_table
 
-THRESHOLDS, LEAST_SHARE = 64, 0.02
 INDENT = 4 * " "  # of the text of a tree
 
 
@@ -142,6 +138,12 @@ class ActionTree:
                 first += 1
         return leaf
 
+    def apply_encoded(self, X: Features) -> np.ndarray:
+        """Return the leaf of each context, (m,), from encoded features; the columns are instances of EncodedColumn."""
+        columns: Any = self.columns
+        used = {node.column for node in self.root.nodes() if node.children}
+        return self.apply_to_values({place: columns[place].read(X) for place in used}, X.shape[0])
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable action of each context, (m,), from 0 to K − 1; see :meth:`apply`."""
         return np.array([leaf.action for leaf in self.leaves])[self.apply(X)]
@@ -209,133 +211,6 @@ class ActionTree:
             is_left = node.is_left(values[node.column][rows], self.columns[node.column])
             for child, side in zip(node.children, (is_left, ~is_left), strict=True):
                 yield from self._walk(child, values, rows[side])
-
-
-def optimal_tree(
-    X: Any,
-    scores: Any,
-    depth: int = DEPTH,
-    thresholds: int = THRESHOLDS,
-    least_share: float = LEAST_SHARE,
-) -> ActionTree:
-    """Return the tree T of a given depth with the largest total score Σ_i Γ_i(T(x_i)).
-
-    The search is exact for depths 1 and 2, over the cuts of each column and over both places of its missing values. In
-    a deeper tree the root is that of the best tree of depth 2, and the search goes on below it. Splits that gain
-    nothing are left out. For the value of the tree, use contexts that the tree was not fitted to.
-
-    Parameters
-    ----------
-    X : array or DataFrame (n, d)
-        Contexts. NaN is a missing value. In a DataFrame, columns may also have booleans, times and categories. Columns
-        of texts are categories, which are split in the order of their mean scores.
-    scores : array (n, K)
-        Γ, for example doubly robust rewards: a large score is good.
-    depth : int ≥ 1
-        Largest number of splits above a leaf.
-    thresholds : int ≥ 1
-        Largest number of cuts of a column. With fewer distinct values every cut between them is tried, otherwise those
-        next to quantiles.
-    least_share : float in [0, 1]
-        Least share of the rows in a leaf.
-
-    Returns
-    -------
-    ActionTree
-        Tree with ``predict(X)`` and ``export_text()``.
-
-    Raises
-    ------
-    InputError
-        If a score is not finite, shapes do not match, or a parameter is invalid.
-
-    References
-    ----------
-    Zhou, Athey & Wager 2023, Offline multi-action policy learning. Operations Research 71.
-    """
-    scores = as_float_array(scores, "scores")
-    table = as_table(X)
-    if scores.ndim != 2 or not scores.size or len(scores) != len(table):
-        raise InputError(
-            f"scores have shape {scores.shape}, expected ({len(table)}, actions) with at least one of each"
-        )
-    require_finite(scores, "scores have a NaN or infinite entry, expected finite numbers")
-    return fit_tree(table, scores, TreeSettings(depth, thresholds, least_share).check())
-
-
-class TreeSettings(NamedTuple):
-    """Parameters of a search.
-
-    Attributes
-    ----------
-    depth, thresholds, least_share
-        As in :func:`optimal_tree`; with depth 0, the tree is a single leaf.
-    most_columns : int, optional
-        If there are more columns, the search uses those with the best trees of depth 1.
-    """
-
-    depth: int = DEPTH
-    thresholds: int = THRESHOLDS
-    least_share: float = LEAST_SHARE
-    most_columns: int | None = None
-
-    def check(self) -> TreeSettings:
-        """Return the parameters; raise InputError unless they are valid for :func:`optimal_tree`."""
-        check_positive_integer(self.depth, "depth")
-        check_positive_integer(self.thresholds, "thresholds")
-        check_fraction(self.least_share, "least_share")
-        return self
-
-
-def fit_tree(table: Any, scores: np.ndarray, settings: TreeSettings) -> ActionTree:
-    """Return the best tree for checked values: see :func:`optimal_tree`."""
-    columns = find_columns(table, scores)
-    return grow_tree(columns, read_table(table, columns), scores, np.ones(len(scores)), settings)
-
-
-def grow_tree(
-    columns: Sequence[Column], values: list[np.ndarray], scores: np.ndarray, counts: np.ndarray, settings: TreeSettings
-) -> ActionTree:
-    """Return the best tree for the values that columns read.
-
-    ``counts``, (n,), are positive numbers of occurrences, over which the scores are sums.
-    """
-    scores = scores / (np.abs(scores).max() or 1.0)  # sums of huge scores could overflow
-    columns = [
-        replace(column, has_missing=bool(np.isnan(of_column).any()))
-        for column, of_column in zip(columns, values, strict=True)
-    ]
-    cuts = [
-        choose_cuts(column.decode(of_column), settings.thresholds)
-        for column, of_column in zip(columns, values, strict=True)
-    ]
-    encoded = [column.encode(of_column) for column, of_column in zip(columns, cuts, strict=True)]
-    bins = Bins.of(values, encoded, np.concatenate([(scores[:, 1:] - scores[:, :1]).T, counts[None]]))
-    total = float(counts.sum())
-    least = max(1.0, np.ceil(settings.least_share * total - 1e-9))
-    if settings.most_columns is not None and len(columns) > settings.most_columns:
-        bins, used = bins.with_best_columns(settings.most_columns, least)
-        columns, cuts = [columns[place] for place in used], [cuts[place] for place in used]
-    return ActionTree(_grow(bins, columns, cuts, settings.depth, (least, total)), columns, scores.shape[1])
-
-
-def _grow(bins: Bins, columns: list[Column], cuts: list[np.ndarray], depth: int, sizes: tuple[float, float]) -> Node:
-    """Return the node of some rows; ``sizes`` are the least number of rows of a leaf, and the number of all rows."""
-    least, total = sizes
-    leaf = Node(int(np.argmax(bins.values)), float(bins.sums[-1].sum()) / total)
-    split = best_split(bins, min(depth, 2), least) if depth and columns else None
-    if split is None:
-        return leaf
-    is_left = bins.is_left(split)
-    children = tuple(_grow(bins.take(side), columns, cuts, depth - 1, sizes) for side in (is_left, ~is_left))
-    of_column = cuts[split.column]
-    cut = float(of_column[split.cut]) if split.cut < len(of_column) else np.inf
-    missing_left = columns[split.column].missing_side(cut)
-    if (bins.codes[split.column] == bins.sizes[split.column]).any():
-        missing_left = split.missing_left
-    elif missing_left is None:
-        missing_left = children[0].share >= children[1].share
-    return Node(leaf.action, leaf.share, split.column, cut, missing_left, children)
 
 
 def tree_of(policy: Any) -> ActionTree | None:

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.policies.trees.encoded_columns import apply_encoded_tree
 from drcrm.policies.trees.tree import ActionTree
 
 SHARPNESS = 50.0  # logit of the leaf's action; those of other actions are 0, so their probabilities are below 10⁻²¹
@@ -39,7 +38,7 @@ class LeafActions(TransformerMixin, BaseEstimator):
     def transform(self, X: Features) -> np.ndarray:
         with np.errstate(divide="ignore"):
             logits = 1 + np.log(self.tree.leaf_probabilities) / SHARPNESS
-        return np.maximum(logits, 0)[apply_encoded_tree(self.tree, X)]
+        return np.maximum(logits, 0)[self.tree.apply_encoded(X)]
 
 
 def tree_policy(tree: ActionTree, X: Features) -> SoftmaxPolicy:

@@ -95,10 +95,11 @@ class TreeLearner:
         return best_mixed_tree(problem, lambda scores: self._search(self.counts[:, None] * scores))
 
     def _search(self, scores: np.ndarray) -> tuple[Any, np.ndarray]:
-        from drcrm.policies.trees.encoded_columns import apply_encoded_tree, fit_encoded_tree, readable_columns
+        from drcrm.policies.trees.encoded_columns import readable_columns
+        from drcrm.policies.trees.search import fit_encoded_tree
 
         tree = fit_encoded_tree(readable_columns(self.log), self.log.X, scores, self.counts, self.depth)
-        return tree, apply_encoded_tree(tree, self.log.X)
+        return tree, tree.apply_encoded(self.log.X)
 
     def _policy(self, tree: Any) -> SoftmaxPolicy:
         from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow

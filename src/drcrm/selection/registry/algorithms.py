@@ -20,7 +20,7 @@ from drcrm.arrays.validation import check_choice, check_nonnegative
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
 from drcrm.optimization.objective import Objective, WeightedLikelihoodRisk, make_objective
-from drcrm.policies.feature_map_names import LEARNED_SCORES, check_feature_option
+from drcrm.policies import LEARNED_SCORES, check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,

@@ -9,7 +9,7 @@ from typing import Any
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
+from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.selection.registry.algorithms import TREE, Algorithm, check_algorithm
 from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.selection.registry.user_classes import make_object

@@ -18,7 +18,7 @@ from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_occurring_rows
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.logs.rows.row_hashes import RowHashes
-from drcrm.policies.mixture import MixturePolicy
+from drcrm.policies.base import MixturePolicy
 from drcrm.policies.tabular import TabularPolicy
 
 Folder = Callable[[], Path]

@@ -1,10 +1,12 @@
-"""Conversion of scikit-learn objects to arrays of bytes by skops, without pickle and only for trusted types.
+"""Policies as arrays of their files, and scikit-learn's objects as arrays of bytes.
 
-The bytes are a zip archive, whose checksums show damage. Do not load the file of a policy from people you do not trust:
-scikit-learn's compiled code does not check the nodes of its trees.
+skops converts the objects, without pickle and only for trusted types. The bytes are a zip archive, whose checksums show
+damage. Do not load the file of a policy from people you do not trust: scikit-learn's compiled code does not check the
+nodes of its trees.
 """
 
 import re
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile, ZipInfo
@@ -12,6 +14,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from drcrm.errors import InputError, import_extra, refuse_errors
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 
 SCHEMA = "schema.json"  # the member of skops's archives that describes the objects
 TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
@@ -26,6 +29,10 @@ TRUSTED = [  # in addition to the types that skops trusts by itself: public esti
     *("drcrm.policies.trees.tree.Node", "drcrm.policies.trees.encoded_columns.EncodedColumn"),
     *("drcrm.cost_models.ridge_model.CostModel", "drcrm.policies.action_scores.ActionScores"),
 ]
+POLICY_CLASSES: dict[str, type[LinearPolicy]] = {
+    policy.__name__: policy for policy in (ExponentialPolicy, SoftmaxPolicy)
+}
+FEATURES = "features"  # the array of a feature map
 
 
 def to_bytes(value: Any, name: str) -> np.ndarray:
@@ -78,3 +85,20 @@ def from_bytes(content: np.ndarray, kind: type, name: str) -> Any:
     if type(value) is not kind:
         raise InputError(f"{name} is of type {type(value).__name__}, expected {kind.__name__}")
     return value
+
+
+def arrays_of(policy: LinearPolicy, prefix: str = "") -> dict[str, np.ndarray]:
+    """Return the coefficients of a policy, and its feature map as bytes if it has one, by the names in a file."""
+    arrays = {f"{prefix}coef": policy.coef}
+    if policy.features:
+        arrays[f"{prefix}{FEATURES}"] = to_bytes(policy.features, "the feature map")
+    return arrays
+
+
+def features_of(arrays: Mapping[str, np.ndarray], prefix: str = "") -> Any:
+    """Return the feature map in the arrays of a file, or None."""
+    if f"{prefix}{FEATURES}" not in arrays:
+        return None
+    from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
+
+    return from_bytes(arrays[f"{prefix}{FEATURES}"], FeatureMap, "the feature map")
