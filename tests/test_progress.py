@@ -9,8 +9,7 @@ import pytest
 from fixtures.user_logs import MAPPING, decisions
 
 from drcrm.__main__ import main
-from drcrm.data.executors import report_pass, report_progress
-from drcrm.progress import show_progress
+from drcrm.progress import report_pass, report_progress, show_progress
 
 REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar
 COMMANDS = {

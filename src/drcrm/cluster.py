@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import MappedPickler
-from drcrm.data.executors import ChunkExecutor, Chunks, Task, current_executor, use_executor
+from drcrm.data.chunked_log import ChunkExecutor, Chunks, Task, current_executor, use_executor
 from drcrm.errors import InputError
 
 FEW = 16  # up to this number of chunks (half a million contexts), this machine is faster than a cluster

@@ -8,7 +8,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from drcrm.arrays.number_formats import format_number
-from drcrm.data.executors import Listener, use_listener, use_threads
+from drcrm.data.chunked_log import Listener, use_listener, use_threads
 
 UNKNOWN_TOTAL = "{desc} …{postfix}"
 KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"

@@ -14,8 +14,7 @@ from fixtures.action_logs import (
 
 from drcrm import BanditLog
 from drcrm.data import chunked_log
-from drcrm.data.chunked_log import ChunkedLog
-from drcrm.data.executors import use_threads
+from drcrm.data.chunked_log import ChunkedLog, use_threads
 from drcrm.optimization import objective
 from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from drcrm.data.executors import PREFETCH, Chunks, count_threads, limit_openmp, use_threads
+from drcrm.data.chunked_log import PREFETCH, Chunks, count_threads, limit_openmp, use_threads
 from drcrm.errors import InputError
 
 

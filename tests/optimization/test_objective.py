@@ -9,7 +9,7 @@ from fixtures.action_logs import expand, make_coef, make_log, make_objective
 from scipy import sparse
 from scipy.special import expit
 
-from drcrm.actions.row_maps import SparseRows, TabledRows
+from drcrm.actions.label_vectors import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.objective import CostPass

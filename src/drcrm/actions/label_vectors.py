@@ -2,6 +2,8 @@
 
 π(y|x) = Π_l σ(u_l)^{y_l} σ(−u_l)^{1−y_l}, A(u) = Σ_l log(1 + e^{u_l}) and μ = σ(u). A modelled cost is additive over
 labels: the effects, (m, q + 1), are the cost that each label adds and, in the last column, the cost of the zero vector.
+
+Two maps from scores to rows give the same numbers. They differ in speed and memory.
 """
 
 from typing import Any
@@ -12,7 +14,6 @@ from scipy.special import expit, log_expit
 
 from drcrm.actions.base import LARGE_SCORE, Actions
 from drcrm.actions.costs import RowMap
-from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
 from drcrm.errors import InputError
@@ -22,6 +23,8 @@ MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
 MANY_PAIRS = 1000  # the same for two labels, of which a policy may take the one or the other for a while
 EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
 FLOAT_BITS = 1024  # 2 to this power is beyond the range of floats
+
+TABLE_LABELS = 5  # labels per table; the fastest in measurements with 6 and 14 labels
 
 
 class LabelVectors(Actions):
@@ -213,3 +216,72 @@ class LabelVectors(Actions):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             absent, present = (1 - mean) / (1 - logging_mean), mean / logging_mean
         return log.count / log.size @ np.where(log.Y == 1, present[log.context], absent[log.context])
+
+
+class SparseRows:
+    """Row map of label vectors, stored as a sparse matrix (n, m · q): fast for few rows per context.
+
+    Parameters
+    ----------
+    Y : array (n, q) of 0 and 1
+    context : integer array (n,)
+        Context of each row.
+    n_contexts : int
+        m.
+    """
+
+    def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
+        n, q = Y.shape
+        row, label = np.nonzero(Y)
+        indptr = np.concatenate([[0], np.cumsum(Y.sum(axis=1, dtype=np.intp))])
+        columns = context[row] * q + label
+        dtype = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
+        shape = (n, n_contexts * q)
+        self._ones = sparse.csr_array((np.ones(len(row)), columns.astype(dtype), indptr.astype(dtype)), shape)
+        self._ones_transposed = self._ones.T
+        self._context, self._shape = context, (n_contexts, q)
+
+    def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
+        by_row = self._ones @ scores.ravel()
+        by_row -= constant[self._context]
+        return by_row
+
+    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by_label = (self._ones_transposed @ values).reshape(self._shape)
+        return by_label, np.bincount(self._context, values, len(by_label))
+
+
+class TabledRows:
+    """Row map of label vectors by tables of the scores of all 2^b vectors of b labels: fast for many rows per context.
+
+    Each row looks up its entry in the tables of its context, so scores are added once per context, not once per row.
+    Parameters as for ``SparseRows``.
+    """
+
+    def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
+        q = Y.shape[1]
+        self._shape = n_contexts, q
+        self._tables = []
+        for labels in np.array_split(np.arange(q), -(-q // TABLE_LABELS)):
+            powers = 1 << np.arange(len(labels))
+            vectors = (np.arange(2 ** len(labels)) & powers[:, None] > 0).astype(float)
+            position = context * vectors.shape[1] + Y[:, labels].astype(np.intp) @ powers
+            self._tables.append((slice(labels[0], labels[-1] + 1), vectors, position))
+
+    def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
+        by_row: Any = None
+        for labels, vectors, position in self._tables:
+            table = scores[:, labels] @ vectors
+            if by_row is None:
+                table -= constant[:, None]
+                by_row = table.ravel()[position]
+            else:
+                by_row += table.ravel()[position]
+        return by_row
+
+    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by_label = np.empty(self._shape)
+        for labels, vectors, position in self._tables:
+            table = np.bincount(position, values, len(by_label) * vectors.shape[1]).reshape(-1, vectors.shape[1])
+            by_label[:, labels] = table @ vectors.T
+        return by_label, table @ np.ones(table.shape[1])  # every table sums to the totals of the contexts

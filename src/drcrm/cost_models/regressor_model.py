@@ -12,7 +12,7 @@ from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector
 from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 from drcrm.errors import InputError
 
 MOST_REPEATED = 10**7  # most rows to which a regressor without sample_weight is fitted

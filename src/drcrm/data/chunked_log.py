@@ -13,7 +13,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import Features, scratch_path, write_blocks
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import Chunks
+from drcrm.data.chunked_log import Chunks
 
 LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
 BLOCK_FEATURES = 2**20  # number of entries in the feature matrix of a block

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import count_threads, use_threads
+from drcrm.data.chunked_log import count_threads, use_threads
 from drcrm.data.folds import separate_units
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn

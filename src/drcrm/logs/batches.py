@@ -15,13 +15,14 @@ from drcrm.arrays.mapped_arrays import as_mapped, map_rows, write_blocks
 from drcrm.arrays.tables import Table, TableCollector
 from drcrm.arrays.validation import round_probabilities
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.chunked_log import run_in_order
 from drcrm.data.counted_rows import draw_counts
-from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.action_weights import order_weights
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import as_names, canonical_text, number_marks, reject_values
 from drcrm.mapping.log_mapping import LogMapping
+from drcrm.progress import report_progress
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 MANY = 1000  # with more actions, the column may be the wrong one

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 
 MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
 MAX_ACTIONS = 255  # with more actions, forests take too much memory

@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 
 from drcrm.arrays.mapped_arrays import scratch_path, write_blocks
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp, run_in_order
+from drcrm.data.chunked_log import limit_openmp, run_in_order
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of, encode, fit_encoding

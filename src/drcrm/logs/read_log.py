@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.logs.batches import Batch, encode, fit_encoding, join_batches
 from drcrm.logs.encoding.base import Encoding
@@ -22,6 +21,7 @@ from drcrm.logs.readers.base import Reader, Select, open_file
 from drcrm.logs.readers.npz_files import feedback_batch
 from drcrm.logs.readers.tables import TableReader, frame_batch, frame_mapping
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
+from drcrm.progress import report_progress
 
 ROWS = 2**17  # number of rows of a batch
 PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"

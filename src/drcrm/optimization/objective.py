@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
-from drcrm.data.chunked_log import Block
-from drcrm.data.executors import Chunks, report_pass
+from drcrm.data.chunked_log import Block, Chunks
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.policies.prepared_log import PreparedLog, ScoreMap
+from drcrm.progress import report_pass
 from drcrm.risks import MeanRisk, Risk
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Clipped, Likelihood, Weight

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 from drcrm.errors import InputError
 from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.policies.exponential import SoftmaxPolicy

@@ -15,7 +15,6 @@ from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import report_progress
 from drcrm.data.scaling import as_clip, cost_deviation
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT
@@ -24,6 +23,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.progress import report_progress
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
 from drcrm.selection.heldout_scores import HeldoutScores

@@ -42,7 +42,7 @@ from drcrm.cost_models.missing_cells import mark_lists
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel

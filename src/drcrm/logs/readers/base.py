@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch
 from drcrm.logs.encoding.base import Encoding
 from drcrm.mapping.log_mapping import LogMapping
+from drcrm.progress import report_progress
 
 BUFFER = 2**18  # bytes that are read at once, between two reports of progress
 

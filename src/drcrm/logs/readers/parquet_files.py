@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra, prefix_errors, refuse_errors
 from drcrm.logs.encoding.nested_lists import flatten_objects
 from drcrm.logs.readers.base import Select, one_line
 from drcrm.logs.readers.tables import TableReader
+from drcrm.progress import report_progress
 
 
 class ParquetReader(TableReader):

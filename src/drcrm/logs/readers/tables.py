@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from drcrm.arrays.tables import Table
-from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.action_weights import read_weights
@@ -34,6 +33,7 @@ from drcrm.logs.encoding.nested_lists import PANDAS_OPTIONS, explode_lists, nest
 from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
 from drcrm.logs.readers.base import Columns, Reader, Select
 from drcrm.mapping.log_mapping import COLUMNS, LogMapping, as_mapping
+from drcrm.progress import report_progress
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv

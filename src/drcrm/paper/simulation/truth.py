@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 
+from drcrm.actions.choices import SingleChoice
 from drcrm.actions.label_vectors import LabelVectors
-from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
 from drcrm.errors import InputError
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy

@@ -23,7 +23,7 @@ import numpy as np
 
 from drcrm.arrays.number_formats import format_number, percent
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 from drcrm.data.folds import context_folds
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows

@@ -20,7 +20,7 @@ import numpy as np
 
 from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import limit_openmp
+from drcrm.data.chunked_log import limit_openmp
 from drcrm.data.folds import row_folds
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence

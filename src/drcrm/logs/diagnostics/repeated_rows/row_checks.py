@@ -13,7 +13,7 @@ from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
 from drcrm.arrays.number_formats import percent
 from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import run_in_order
+from drcrm.data.chunked_log import run_in_order
 from drcrm.data.folds import join_units
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
