@@ -3,18 +3,18 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from shutil import get_terminal_size
 from typing import Any
 
 from drcrm.arrays.number_formats import format_number
-from drcrm.data.chunked_log import Listener, use_listener, use_threads
 
 UNKNOWN_TOTAL = "{desc} …{postfix}"
 KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
 
 
-class Progress(Listener):
+class Progress:
     """Show the current task and how much of it is left. Call the object with a name to begin a task.
 
     The bar needs tqdm and a terminal. If ``verbose``, each finished task writes a line with its duration, number of
@@ -32,10 +32,12 @@ class Progress(Listener):
         self._bar = _open_bar(task)
 
     def receive_pass(self, rows: int) -> None:
+        """Receive the number of rows of a pass over a log."""
         self._passes += 1
         self.receive_progress(rows, "rows")
 
     def receive_progress(self, amount: float, unit: str, total: float | None = None) -> None:
+        """Receive an amount of finished work in a unit such as "rows", and the total amount if it is known."""
         self._rows += amount if unit == "rows" else 0
         if (bar := self._bar) is None:
             return
@@ -74,12 +76,34 @@ def _open_bar(task: str) -> Any:
     return tqdm(desc=task, leave=False, file=sys.stderr, miniters=0, smoothing=0, **layout)
 
 
+_PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
 @contextmanager
 def show_progress(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
     """Yield a ``Progress`` that receives all reports. Loops over a log use ``n_jobs`` threads."""
+    threads: Any = nullcontext()
+    if n_jobs is not None:
+        from drcrm.data.chunked_log import use_threads  # imported here: scipy is slow to import
+
+        threads = use_threads(n_jobs)
     progress = Progress(verbose)
+    token = _PROGRESS.set(progress)
     try:
-        with use_threads(n_jobs), use_listener(progress):
+        with threads:
             yield progress
     finally:
         progress.finish()
+        _PROGRESS.reset(token)
+
+
+def report_pass(rows: int) -> None:
+    """Report a pass over a log with this number of rows."""
+    if (progress := _PROGRESS.get()) is not None:
+        progress.receive_pass(rows)
+
+
+def report_progress(amount: float, unit: str, total: float | None = None) -> None:
+    """Report an amount of finished work in a unit such as "rows", and the total amount if it is known."""
+    if (progress := _PROGRESS.get()) is not None:
+        progress.receive_progress(amount, unit, total)
