@@ -37,7 +37,7 @@ from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.off_policy_value import off_policy_value, off_policy_values
-from drcrm.logs.cli.setup.example import SECTIONS, draw_visits
+from drcrm.logs.cli.example import SECTIONS, draw_visits
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.datasets.source_formats import load_digits
 

@@ -126,7 +126,7 @@ def test_interruptions_are_one_line(monkeypatch):
     def interrupt(**options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drcrm.logs.cli.diagnose.run", interrupt)
+    monkeypatch.setattr("drcrm.logs.cli.questions.diagnose", interrupt)
     monkeypatch.delitem(sys.modules, "drcrm.__main__")  # runpy imports it again
     monkeypatch.setattr(sys, "argv", ["drcrm", "diagnose", "log.csv"])
     with pytest.raises(SystemExit) as end:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from drcrm import read_log
-from drcrm.logs.cli.setup.example import write_logs
+from drcrm.logs.cli.example import write_logs
 
 ROOT = Path(__file__).parent.parent
 PAGES = "get-started/own-log", "user-guide/own-logs"

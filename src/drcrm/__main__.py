@@ -7,14 +7,14 @@ if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]  # the working folder, with python -m drcrm: a json.py in it must not replace Python's module
 
 import argparse
+from collections.abc import Callable
 from importlib import import_module
 from io import TextIOWrapper
-from types import ModuleType
 from typing import NoReturn
 
 from drcrm import __version__
 from drcrm.errors import InputError, escape_unprintable
-from drcrm.logs.cli.common.arguments import COMMANDS
+from drcrm.logs.cli.arguments import COMMANDS
 from drcrm.progress import show_progress
 
 THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
@@ -38,23 +38,23 @@ def main_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"drcrm {__version__}")
     commands = parser.add_subparsers(title="commands", dest="name", metavar="NAME", required=True, prog="drcrm")
     for name, command in COMMANDS.items():
-        command.add_arguments(
-            commands.add_parser(
-                name,
-                help=command.summary,
-                description=command.description,
-                epilog=command.epilog,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
+        of_command = commands.add_parser(
+            name,
+            help=command.description.partition("\n")[0],
+            description=command.description,
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        for flag, settings in command.options:
+            of_command.add_argument(flag, **settings)
     return parser
 
 
-def import_command(name: str) -> ModuleType:
-    """Import the module of a command, which takes about a second. Its function ``run`` runs the command."""
+def import_command(name: str) -> Callable[..., int | None]:
+    """Return the function of a command. The import of its module takes about a second."""
     with show_progress() as report:
         report(f"loading {name}")
-        return import_module(f"{COMMANDS[name].package}.{name}")
+        return getattr(import_module(f"drcrm.logs.cli.{COMMANDS[name].module}"), name)
 
 
 def main(arguments: list[str]) -> int:
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     options = vars(parser.parse_args(arguments))
     name = options.pop("name")
     try:
-        return import_command(name).run(**options) or 0
+        return import_command(name)(**options) or 0
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "drcrm":
             raise

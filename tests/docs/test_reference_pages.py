@@ -10,7 +10,7 @@ import yaml
 from pages.reference_pages import command_parsers, config_keys, format_commands, mapping_keys
 from pages.repository_pages import link_experiments, relink
 
-from drcrm.logs.cli.common.arguments import COMMANDS
+from drcrm.logs.cli.arguments import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = "drcrm", "drcrm.certificates", "drcrm.risks", "drcrm.divergences"

@@ -7,7 +7,7 @@ import yaml
 from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
-from drcrm.logs.cli.setup.example import MAPPING, draw_visits
+from drcrm.logs.cli.example import MAPPING, draw_visits
 from drcrm.logs.read_log import read_raw_log
 
 
@@ -146,7 +146,7 @@ def test_a_row_for_each_candidate_is_a_list(propose, tmp_path, n, name):
 def test_the_last_list_may_go_on_after_the_rows_that_are_read(propose, monkeypatch):
     frame = draw_lists(300)
     is_late = (frame["shown"] == 1) & frame["request"].duplicated()  # not the first row of its list
-    monkeypatch.setattr("drcrm.logs.cli.setup.init.ROWS", int(np.flatnonzero(is_late)[-1]))
+    monkeypatch.setattr("drcrm.logs.cli.init.ROWS", int(np.flatnonzero(is_late)[-1]))
     assert propose(frame)[1]["list"] == "request"
 
 

@@ -34,8 +34,8 @@ group: visitor
 """
 
 
-def run(folder: Path) -> None:
-    """Run the command: write the files, and print what they are and what to do next."""
+def example(folder: Path) -> None:
+    """Write the files, and print what they are and what to do next."""
     if folder.is_file():
         raise InputError(f"{folder} is a file, expected a folder")
     if existing := [name for name in FILES if (folder / name).exists()]:

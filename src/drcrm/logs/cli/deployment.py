@@ -1,4 +1,4 @@
-"""``drcrm predict``: draw actions from a learned policy, or choose the most probable ones."""
+"""Commands that put a policy to use: ``predict`` chooses actions, and ``export`` writes it for other systems."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError, import_extra, prefix_errors
-from drcrm.files import atomic, is_stream
+from drcrm.files import atomic, is_stream, write_text
 from drcrm.logs import read_log
-from drcrm.logs.cli.common.answers import require_separate_outputs
+from drcrm.logs.cli.outputs import require_separate_outputs
 from drcrm.logs.diagnostics.formats import format_imputed
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
+from drcrm.logs.serving.served_policy import load_policy
 from drcrm.progress import show_progress
 
 FORMATS = ".csv", ".parquet"
@@ -33,7 +34,7 @@ UNCERTAIN = 1e-6  # the policy is certain of an action if the other actions toge
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command."""
+    """The options of ``predict``."""
 
     policy: Path
     contexts: Any
@@ -45,8 +46,17 @@ class Options:
     seed: int
 
 
-def run(**settings: Any) -> None:
-    """Run the command."""
+def export(policy: Path, output: Path, format: str) -> None:
+    """Write a policy for other systems."""
+    require_separate_outputs(policy=policy, output=output)
+    served = load_policy(policy)
+    with prefix_errors(policy):
+        content = served.export(format)
+    write_text(output, content + "\n")
+
+
+def predict(**settings: Any) -> None:
+    """Draw actions from a learned policy, or choose the most probable ones."""
     require_separate_outputs(**settings)
     options = Options(**settings)
     if options.output.suffix.lower() not in FORMATS and not is_stream(options.output):

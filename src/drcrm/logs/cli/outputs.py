@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from drcrm.errors import InputError
 from drcrm.files import is_stream, standard_descriptor, write_json
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
 from drcrm.logs.report.answer import Answer
-from drcrm.progress import show_progress
 
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
@@ -39,27 +37,6 @@ class Outputs:
         """Print a summary, to standard error if a file is written to standard output."""
         is_taken = any(path is not None and standard_descriptor(path) == 1 for path in vars(self).values())
         print(text, end="", file=sys.stderr if is_taken else sys.stdout)
-
-
-def judge_policy(
-    judge: Callable[..., Answer],
-    policy: Any,
-    log: Any,
-    config: Any,
-    report: Path | None,
-    json: Path | None,
-    fail_unless: str | None,
-    jobs: int,
-    verbose: bool,
-    **question: Any,
-) -> int:
-    """Ask a question about a policy on a log, by a function of the API; write its answer and return the exit status."""
-    outputs = Outputs(report, json)
-    require_separate_outputs(policy=policy, log=log, config=config, **vars(outputs), **question)
-    with show_progress(verbose, jobs) as tell:
-        answer = judge(policy, log, config, tell=tell, **question)
-    outputs.write(answer)
-    return exit_status(answer, fail_unless)
 
 
 def exit_status(answer: Answer, requirement: str | None) -> int:

@@ -4,7 +4,7 @@ import shlex
 
 import pandas as pd
 
-from drcrm.logs.cli.setup.example import FILES, MAPPING
+from drcrm.logs.cli.example import FILES, MAPPING
 
 
 def test_the_next_command_runs(tmp_path, run, monkeypatch):

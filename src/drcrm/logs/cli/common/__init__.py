@@ -1,1 +1,0 @@
-"""Parts that several commands share: arguments, options and the writing of answers."""

@@ -1,1 +1,0 @@
-"""Commands that prepare a first run: ``drcrm example`` and ``init``."""
