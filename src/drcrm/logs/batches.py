@@ -1,6 +1,6 @@
 """Batches of rows that readers yield, their join to a log with a table of features, and its encoding block by block."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import run_in_order
 from drcrm.data.counted_rows import draw_counts
 from drcrm.errors import InputError
-from drcrm.logs.encoding.action_weights import order_weights
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import as_names, canonical_text, number_marks, reject_values
 from drcrm.mapping.log_mapping import LogMapping
@@ -249,12 +248,7 @@ def _named_actions(description: LogDescription, appeared: list[str], action: np.
 def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
     """Return the encoding fitted to selected rows of a reader's log, by default to all; it knows all actions' names.
 
-    Parameters
-    ----------
-    log : BanditLog
-        Log whose X is a table of features.
-    rows : bool or int array, optional
-        Mask or numbers of the rows.
+    X of the log is a table of features; ``rows`` is a mask, or has the numbers of the rows.
     """
     is_fitted, actions, description = None, log.actions, log.description
     if rows is not None:
@@ -305,11 +299,7 @@ def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, p
 def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[slice, BanditLog]]:
     """Yield blocks of consecutive rows with their places; a single block if contexts may have several rows.
 
-    Parameters
-    ----------
-    log : BanditLog
-    rows : bool array (n,), optional
-        Selected rows. Blocks have only these rows, and blocks without any are left out.
+    Blocks have only the rows of the mask ``rows``, and blocks without any are left out.
     """
     n = len(log.Y)
     step = max(min(BLOCK_ROWS, BLOCK_BYTES * n // max(log.X.nbytes, 1)), 1)
@@ -341,6 +331,14 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     if mean is not None:
         actions = actions.with_logging_mean(order_weights(mean, description.names, names))
     return log.replace(Y=action, actions=actions, description=replace(description, names=names))
+
+
+def order_weights(weights: np.ndarray, actions: Sequence[Any], names: Sequence[Any]) -> np.ndarray:
+    """Return weights of ``actions``, (n, K), for the actions ``names``; those without weights have 0."""
+    order = pd.Index([*map(str, actions)]).get_indexer([*map(str, names)])  # −1, the added column, without weights
+    if np.array_equal(order, np.arange(len(actions))):
+        return weights
+    return map_rows(weights, lambda rows: np.column_stack([rows, np.zeros(len(rows))])[:, order])
 
 
 def _listed(names: list, most: int = 8) -> str:

@@ -22,8 +22,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.files import is_stream, read_npz, write_npz
 from drcrm.logging_policy import LoggingPolicy, SupportedModel
-from drcrm.logs.encoding.base import ArrayEncoding, Encoding
-from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.base import ArrayEncoding, Encoding, HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of

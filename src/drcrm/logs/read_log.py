@@ -18,8 +18,9 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.readers import READERS
 from drcrm.logs.readers.base import Reader, Select, open_file
+from drcrm.logs.readers.frames import frame_batch, frame_mapping
 from drcrm.logs.readers.npz_files import feedback_batch
-from drcrm.logs.readers.tables import TableReader, frame_batch, frame_mapping
+from drcrm.logs.readers.tables import TableReader
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.progress import report_progress
 

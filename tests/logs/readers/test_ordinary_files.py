@@ -21,7 +21,6 @@ from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.readers import json_files
 from drcrm.mapping.log_mapping import as_mapping
 
 FORMS = "frame", "csv", "parquet"
@@ -277,7 +276,7 @@ def test_values_in_json_are_read_like_the_texts_of_csv(frame, mapping, tmp_path)
     ],
 )
 def test_types_in_json_may_change_in_later_rows(first, last, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(json_files, "BLOCK", 1000)
+    monkeypatch.setattr("drcrm.logs.readers.tables.JSON_BLOCK", 1000)
     rows = [(first if row < 90 else last) | {"a": "uv"[row % 2], "p": 0.5, "y": row // 2 % 2} for row in range(100)]
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {kind: ["tag"]}}

@@ -14,8 +14,8 @@ from fixtures.served_policies import EXPLORE, LOG, MAPPING, N, assert_decides_al
 from drcrm import read_log
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.serving.exports import export_tree
 from drcrm.logs.serving.served_policy import ServedPolicy
-from drcrm.logs.serving.tree_export import export_tree
 from drcrm.policies.trees.encoded_columns import readable_columns
 from drcrm.policies.trees.search import fit_encoded_tree
 from drcrm.policies.trees.tree_policy import tree_policy

@@ -13,7 +13,7 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import Contexts, Encoding
+from drcrm.logs.encoding.base import Contexts, Encoding, hash_names
 from drcrm.logs.encoding.columns import (
     MISSING,
     boolean_numbers,
@@ -24,7 +24,6 @@ from drcrm.logs.encoding.columns import (
     numbers,
     weekday_of,
 )
-from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.policies.trees.encoded_columns import CATEGORY, NUMBER, EncodedColumn
 
 ONE_HOT = 100  # categorical columns with more values are hashed

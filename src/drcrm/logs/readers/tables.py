@@ -1,11 +1,12 @@
-"""Base of the readers of tables: frames with the needed columns, whose rows a mapping makes a batch."""
+"""Readers of tables: their base, which yields frames with the needed columns, and the readers of Parquet and JSON."""
 
+import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from io import BufferedIOBase
 from itertools import takewhile
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,32 +14,27 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
-from drcrm.arrays.tables import Table
-from drcrm.errors import InputError, import_extra
-from drcrm.logs.batches import Batch, LogDescription
-from drcrm.logs.encoding.action_weights import read_weights
+from drcrm.errors import InputError, import_extra, prefix_errors, refuse_errors
+from drcrm.logs.batches import Batch
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.columns import (
-    MISSING,
-    boolean_numbers,
-    categories,
-    id_marks,
-    numbers,
-    order_of,
-    reject_rounded,
-    reject_values,
+    EXACT,
+    as_text,
 )
-from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
-from drcrm.logs.encoding.nested_lists import PANDAS_OPTIONS, explode_lists, nested_fields
-from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
-from drcrm.logs.readers.base import Columns, Reader, Select
-from drcrm.mapping.log_mapping import COLUMNS, LogMapping, as_mapping
+from drcrm.logs.encoding.listed_tables import (
+    PANDAS_OPTIONS,
+    ListedTableEncoding,
+    ListIds,
+    explode_lists,
+    flatten_objects,
+    nested_fields,
+)
+from drcrm.logs.encoding.tables import TableEncoding, find_columns
+from drcrm.logs.readers.base import Columns, Reader, Select, one_line, open_file
+from drcrm.logs.readers.frames import frame_batch, map_open_bandit_columns
 from drcrm.progress import report_progress
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
-WEIGHTED = "logging_mean", "propensity"  # columns of a batch from the weights of all actions
-NUMBERS = "constant", "exploration"  # keys of ``propensity`` whose values are numbers, not columns
 
 
 class TableReader(Reader):
@@ -142,148 +138,172 @@ def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
     return int(ends[max(np.searchsorted(ends, rows, "right") - 1, 0)]) if len(ends) else 0
 
 
-def frame_mapping(mapping: Any) -> LogMapping:
-    """Return the mapping of a frame, whose columns may have whole numbers as names."""
-    if isinstance(mapping, Mapping):
-        mapping = {key: _as_names(value) if key in (*COLUMNS, "features") else value for key, value in mapping.items()}
-    return as_mapping(mapping)
+class ParquetReader(TableReader):
+    """Reader of Parquet."""
+
+    name, title, suffixes = "parquet", "Parquet", (".parquet", ".pq")
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"PAR1")
+
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
+        arrow = import_extra("pyarrow")
+        with _open_parquet(file) as table:
+            if not table.metadata.num_rows:
+                return
+            header = flatten_objects(table.schema_arrow.empty_table()).column_names
+            columns = select(header).names or header[:1]  # a table without columns has no rows
+            for batch in table.iter_batches(self.rows, columns=columns, use_threads=False):
+                report_progress(file.stat().st_size * batch.num_rows // table.metadata.num_rows, "bytes")
+                yield flatten_objects(arrow.table(batch)).select(columns).replace_schema_metadata()
+
+    def column_types(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the Arrow type that represents a column of files whose types differ, such as null and int64.
+
+        Categories count as their values. Raise InputError if a column has no such type.
+        """
+        arrow, schemas = import_extra("pyarrow"), []
+        for file in self.files:
+            with prefix_errors(file), _open_parquet(file) as parquet:
+                flat = flatten_objects(parquet.schema_arrow.empty_table()).schema
+            kinds = {field.name: field.type for field in flat if field.name in names}
+            is_category = arrow.types.is_dictionary
+            schemas.append(arrow.schema({n: k.value_type if is_category(k) else k for n, k in kinds.items()}))
+        try:
+            joint = arrow.unify_schemas(schemas, promote_options="permissive")
+        except arrow.ArrowException as error:
+            raise InputError(f"expected one type of a column in all files; write CSV ({one_line(error)})") from None
+        return dict(zip(joint.names, joint.types, strict=True))
 
 
-def _as_names(value: Any) -> Any:
-    """Return a value of a mapping with texts in place of whole numbers."""
-    if isinstance(value, Mapping):
-        return {key: part if key in NUMBERS else _as_names(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(_as_names, value)]
-    return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    """Yield an open Parquet file; raise InputError if it is damaged."""
+    open_parquet = import_extra("pyarrow.parquet").ParquetFile
+    with refuse_errors("is not a readable Parquet file"), open_parquet(path, pre_buffer=False) as file:
+        yield file  # with a buffer, the file would stay in memory
 
 
-def frame_batch(frame: pd.DataFrame, mapping: LogMapping, form: str, lists: ListIds | None = None) -> Batch:
-    """Return the rows of a frame, whose index has their numbers in the file; ``lists`` knows those in earlier parts."""
-    mapping = map_open_bandit_columns(list(frame.columns), mapping).require_table()
-    frame, starts, values = select_columns(frame, mapping.columns), None, {}
-    features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
-    encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
-    follows, weighted, n_actions = None, {}, None
-    if mapping.labels:
-        flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
-        kind, action = "labels", np.column_stack(flags).astype(np.uint8)
-    elif mapping.list is None:
-        action, names = _coded_actions(frame[mapping.action], mapping.label_of("action"))
-        kind, values["action"] = "single", names
-        if mapping.rule is not None:
-            codes, texts = _coded_actions(frame[mapping.rule], mapping.label_of("propensity.rule", mapping.rule))
-            follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
-        if mapping.weights is not None:
-            known: Any = mapping.known_propensity
-            of_all = read_weights(frame, known, action, names, boolean_numbers(mapping.booleans))
-            weighted = dict(zip(WEIGHTED, of_all[:2], strict=True))
-            values["action"], n_actions = [*dict.fromkeys([*names, *of_all[2]])], len(of_all[2])
-    else:
-        kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
-        chosen = _chosen_rows(frame, mapping, "chosen", mapping.chosen, starts)
-        if mapping.rule is not None:
-            follows = chosen == _chosen_rows(frame, mapping, "propensity.rule", mapping.rule, starts)
-        options = {"list_id": mapping.list, "interactions": mapping.interactions}
-        encoder = partial(ListedTableEncoding.fit, **options, **encoder.keywords)
-        action, frame = chosen - starts[:-1], frame.iloc[chosen]
-    rows, clock = _mapped_columns(frame, mapping, values)
-    facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
-    facts["n_weights"] = n_actions
-    description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
-    rows |= {"action": action, "follows": follows, **weighted}
-    return Batch(description, Contexts(features, starts), Table(len(frame), rows, values)).validated()
+JSON_BLOCK = 2**22  # bytes that are read at once
+MARK = b"\xef\xbb\xbf"  # byte order mark
+TEXTS = {str, type(None)}
 
 
-def _mapped_columns(
-    frame: pd.DataFrame, mapping: LogMapping, values: dict[str, list]
-) -> tuple[dict[str, Any], str | None]:
-    """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
-    reward, time, clock = _numbers_of_key(frame, mapping, "reward"), None, None
-    if mapping.time is not None:
-        time, clock = order_of(frame[mapping.time], mapping.time)
-    rows = {
-        "cost": _numbers_of_key(frame, mapping, "cost") if reward is None else 0 - reward,
-        "propensity": _numbers_of_key(frame, mapping, "propensity", "a value in (0, 1]"),
-        "number": frame.index.to_numpy(),
-        "candidate": _numbers_of_key(frame, mapping, "candidate"),
-        "time": time,
-    }
-    if mapping.guardrails:
-        costs = [rail.sign * _numbers(frame, mapping, rail.column, rail.label) for rail in mapping.guardrails]
-        rows["guardrails"] = np.column_stack(costs) + 0.0
-    if (price := mapping.price_column) is not None:
-        rows["prices"] = _numbers(frame, mapping, price, f"budget.column {price!r}")
-    for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
-        if (name := getattr(mapping, key)) is not None:
-            rows[column] = id_marks(frame[name], mapping.label_of(key), is_optional)
-    coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
-    coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
-    for column, (key, name) in coded.items():
-        reject_rounded(frame[name], mapping.label_of(key, name))
-        rows[column], values[column] = categories(frame[name], name)
-    return rows, clock
+class JsonReader(TableReader):
+    """Reader of tables in JSON, with an object on each line."""
+
+    name, title = "json", "a table in JSON"
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"{")
+
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
+        arrow = import_extra("pyarrow")
+        with open_file(file) as stream:
+            names = _find_columns(_blocks(stream), select)
+        types: dict[str, Any] = {}
+        with open_file(file, reported=True) as stream:
+            for rows in _blocks(stream):
+                columns = {name: [row.get(name) for row in rows] for name in names}
+                for name, cells in columns.items():
+                    has_lists = any(type(cell) is list for cell in cells)
+                    types.setdefault(name, arrow.list_(arrow.string()) if has_lists else arrow.string())
+                yield arrow.table({name: _arrow_array(name, cells, types[name]) for name, cells in columns.items()})
 
 
-def _numbers(
-    frame: pd.DataFrame, mapping: LogMapping, name: str, label: str, expected: str = "a finite number"
-) -> np.ndarray:
-    """Return a column as numbers, (n,)."""
-    return numbers(frame[name], label, expected, booleans=boolean_numbers(mapping.booleans))
+def _find_columns(blocks: Iterator[list[dict]], select: Select) -> list[str]:
+    """Return the selected columns. Objects may lack a key, so rows are read until all selected columns were found."""
+    header: dict[str, None] = {}
+    error = None
+    for rows in blocks:
+        for row in rows:
+            header |= dict.fromkeys(row)
+        try:
+            return select([*header]).names or [*header][:1]
+        except InputError as missing:
+            error = missing
+    if error is not None:
+        raise error
+    return []
 
 
-def _numbers_of_key(frame: pd.DataFrame, mapping: LogMapping, key: str, expected: str = "a finite number") -> Any:
-    """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
-    name = getattr(mapping, key)
-    return None if name is None else _numbers(frame, mapping, name, mapping.label_of(key), expected)
+def _arrow_array(name: str, cells: list, kind: Any) -> Any:
+    """Return cells as an Arrow array."""
+    arrow = import_extra("pyarrow")
+    try:
+        return arrow.array(cells, kind)
+    except (arrow.ArrowException, TypeError):
+        raise InputError(f"column {name!r} has lists and other values, expected one kind") from None
+    except UnicodeError as error:
+        raise InputError(f"column {name!r} has a text that is not Unicode: {one_line(error)}") from None
 
 
-def _flags(frame: pd.DataFrame, mapping: LogMapping, name: str, label: str) -> np.ndarray:
-    """Return a column of 0 and 1, (n,)."""
-    flags = _numbers(frame, mapping, name, label, "0 or 1")
-    reject_values((flags != 0) & (flags != 1), flags, label, "0 or 1", frame.index)
-    return flags
-
-
-def _coded_actions(column: pd.Series, label: str) -> tuple[np.ndarray, list[str]]:
-    """Return the action of each row, (n,), as a place among the names of actions, and the names."""
-    reject_rounded(column, label)
-    codes, values = categories(column, label)
-    missing = np.array([value == MISSING for value in values])[codes]
-    reject_values(missing, column, label, "an action's name; remove rows without one")
-    return codes, values
-
-
-def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
-    """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
-    label = mapping.label_of(key, name)
-    is_chosen = _flags(frame, mapping, name, label)
-    counts = np.add.reduceat(is_chosen, starts[:-1])
-    if (counts != 1).any():
-        at = int(np.argmax(counts != 1))
-        first, last = frame.index[[starts[at], starts[at + 1] - 1]]
-        raise InputError(
-            f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
-            f"{mapping.list!r}, expected exactly one; the rows of a list must follow one another"
-        )
-    return np.flatnonzero(is_chosen)
-
-
-def map_open_bandit_columns(header: list[str], mapping: LogMapping) -> LogMapping:
-    """Return the mapping of a table's columns, completed for the csv of the Open Bandit Dataset.
-
-    A table is that csv if it has the columns in ``DATASET`` and the mapping has no action, outcome, propensity or
-    features. Every other table keeps its mapping.
-    """
-    columns = (mapping.action, mapping.labels, mapping.reward, mapping.cost, mapping.numeric, mapping.propensity)
-    if not set(header) >= DATASET or any(column is not None for column in columns):
-        return mapping
-    return replace(
-        mapping,
-        action="item_id",
-        reward="click",
-        propensity=None if mapping.lacks_propensities else "propensity_score",
-        numeric=(),
-        categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
-        slice=mapping.slice or "position",
+def _blocks(stream: BufferedIOBase) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of consecutive lines as dicts of cells."""
+    number = 0
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_row, parse_int=_integer, parse_float=_decimal, parse_constant=_constant
     )
+    while lines := stream.readlines(JSON_BLOCK):
+        rows = []
+        for line in lines:
+            number += 1
+            try:
+                if text := line.removeprefix(MARK).decode().strip():
+                    rows.append(decoder.decode(text))
+            except (InputError, ValueError, RecursionError) as error:
+                message = f"is not a readable table in JSON: line {number}: {one_line(error)}"
+                raise InputError(message) from None
+            if rows and type(rows[-1]) is not dict:
+                raise InputError(f"is not a readable table in JSON: line {number} is not an object")
+        if rows:
+            yield rows
+
+
+def _row(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the cells of an object by column. The fields of nested objects are columns such as ``user.age``.
+
+    A field is left out if the object has another column of this name. InputError if a key occurs twice.
+    """
+    row = dict(members)
+    if len(row) < len(members):
+        raise InputError("a key occurs twice in one object, expected once")
+    if {*map(type, row.values())} <= TEXTS:
+        return row
+    row = {}
+    for key, value in members:
+        if type(value) is dict:
+            for name, cell in value.items():
+                row.setdefault(f"{key}.{name}", cell)
+        else:
+            row[key] = _cell(value)
+    return row
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a text, a list as a list of texts, and null as None."""
+    if type(value) is bool:
+        return as_text(value)
+    if type(value) is list:
+        return [part if part is None or type(part) is str else json.dumps(part) for part in value]
+    return value
+
+
+def _integer(text: str) -> str:
+    """Return the text of a whole number."""
+    return "0" if text == "-0" else text
+
+
+def _decimal(text: str) -> str:
+    """Return a number as a plain decimal. A text with an exponent would be a code."""
+    if "e" not in text and "E" not in text:
+        return text
+    plain = as_text(float(text))
+    return f"{plain}.0" if abs(float(text)) >= EXACT and "." not in plain else plain  # it may be rounded: no id
+
+
+def _constant(text: str) -> str | None:
+    """Return NaN as a missing value, and the infinities as texts that are no finite numbers."""
+    return None if text == "NaN" else text

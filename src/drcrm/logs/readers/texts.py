@@ -15,8 +15,7 @@ from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import Batch, LogDescription
-from drcrm.logs.encoding.base import Contexts
-from drcrm.logs.encoding.hashed_features import HashedEncoding, Pairs, hash_contexts, hash_lists
+from drcrm.logs.encoding.base import Contexts, HashedEncoding, Pairs, hash_contexts, hash_lists
 from drcrm.logs.readers.base import Reader, open_file
 from drcrm.logs.rows.row_hashes import hash_texts
 from drcrm.mapping.log_mapping import LogMapping

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.encoding.base import Pairs
 from drcrm.logs.encoding.columns import as_number
-from drcrm.logs.encoding.hashed_features import Pairs
 from drcrm.logs.readers.texts import Decision, Lines, Outcome, TextReader, finite
 
 LINE = re.compile(rb"\s*(shared\b|\d|\|).*\||\s*\|")  # the label of a line, then a namespace

@@ -20,14 +20,13 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.base import Contexts, number_rows
-from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.base import Contexts, HashedEncoding, number_rows
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
-from drcrm.logs.serving import linear_export, tree_export
+from drcrm.logs.serving import exports
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
@@ -193,11 +192,12 @@ class ServedPolicy:
         is_tree = tree_of(self.policy) is not None
         if form == "json" and not is_tree:
             return self.to_json()
-        content = tree_export.export_tree(self._stored) if is_tree else linear_export.export_plain(self._stored)
+        content = exports.export_tree(self._stored) if is_tree else exports.export_plain(self._stored)
         if form == "json":
             return json.dumps(content, ensure_ascii=False, allow_nan=False)
-        writer = tree_export if is_tree else linear_export
-        return writer.to_sql(content) if form == "sql" else writer.to_python(content)
+        if is_tree:
+            return exports.tree_sql(content) if form == "sql" else exports.tree_python(content)
+        return exports.linear_sql(content) if form == "sql" else exports.linear_python(content)
 
     def _exploring(self, explore: float) -> LinearPolicy | MixturePolicy:
         """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""
