@@ -26,8 +26,7 @@ import pandas as pd
 from synthetic import draw_actions
 
 import drcrm
-from drcrm.logs.decisions.case import open_case
-from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.question import Question, open_case
 from drcrm.logs.policy_file import read_policy
 
 ROWS, NEW, ACTIONS, DRAWN = 2000, 1000, 3, 20_000

@@ -11,7 +11,7 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.logs.decisions import candidates
 from drcrm.logs.decisions.candidates import fit_candidates
-from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection import successive_halving

@@ -26,7 +26,7 @@ from drcrm.logs.encoding.base import ArrayEncoding, Encoding, HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of
-from drcrm.logs.rows.recognition import LearnedRows
+from drcrm.logs.rows import LearnedRows
 from drcrm.mapping.checks import parse_json
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.policies.base import MixturePolicy

@@ -17,8 +17,7 @@ from drcrm.errors import InputError
 from drcrm.logs.batches import encode
 from drcrm.logs.decisions.candidates import compare_with_baseline, fit_candidates, read_algorithms
 from drcrm.logs.decisions.opened_log import open_log
-from drcrm.logs.diagnostics.comparison.baseline import policy_on_rows
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.reference import Reference, policy_on_rows
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping

@@ -13,7 +13,7 @@ from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate, sensitivity, upper_bound
 from drcrm.cost_models.missing_cells import mark_missing
 from drcrm.logs.decisions.candidates import read_algorithms
-from drcrm.logs.diagnostics.log_columns import infer_cost_range
+from drcrm.logs.diagnostics.check import infer_cost_range
 from drcrm.logs.policy_file import read_policy
 from drcrm.mapping.log_mapping import as_mapping
 

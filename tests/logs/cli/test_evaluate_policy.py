@@ -11,7 +11,7 @@ from fixtures.log_answers import as_answer, better
 from fixtures.user_logs import MAPPING, answer_of, decisions
 
 from drcrm.logs.cli.outputs import exit_status
-from drcrm.logs.decisions.case import ALL_ROWS
+from drcrm.logs.decisions.question import ALL_ROWS
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
 from drcrm.logs.report.answer import Answer

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.logs.decisions.case import HELDOUT_ROWS
+from drcrm.logs.decisions.question import HELDOUT_ROWS
 from drcrm.logs.policy_file import read_policy
 
 N = 1000

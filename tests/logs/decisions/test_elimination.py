@@ -15,7 +15,7 @@ from drcrm.evaluation.bounds.betting_terms import betting_mixture
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logs.decisions.watching.elimination import WatchedPolicy, steps_until_left
+from drcrm.logs.decisions.elimination import WatchedPolicy, steps_until_left
 
 MAPPING = {"action": "a", "propensity": "p", "reward": "click", "features": {"numeric": ["x"]}, "time": "day"}
 NAMES = ["column:bad", "column:good", "column:middling"]

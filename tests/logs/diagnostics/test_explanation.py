@@ -5,7 +5,7 @@ import pytest
 
 from drcrm import ActionLists, BanditLog, SoftmaxPolicy, optimal_tree
 from drcrm.data.folds import context_folds
-from drcrm.logs.diagnostics.explanation import explain
+from drcrm.logs.diagnostics.comparison.segments import explain
 
 N = 400
 

@@ -5,8 +5,7 @@ from fixtures.log_answers import NAMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drcrm.logs.diagnostics.formats import clean, shorten
-from drcrm.logs.diagnostics.units import ConfidenceInterval
+from drcrm.logs.diagnostics.formats import ConfidenceInterval, clean, shorten
 from drcrm.logs.report.charts import Scale, calibration, gauge
 
 

@@ -15,8 +15,8 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.batches import LogDescription
-from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
-from drcrm.logs.diagnostics.comparison.constraints.judged import describe_constraints, rate
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.judged_constraints import describe_constraints, rate
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide

@@ -42,7 +42,7 @@ from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose
-from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.diagnostics.formats import Units
 
 
 def test_a_number_that_would_be_rounded_to_0_keeps_its_sign():

@@ -11,7 +11,7 @@ from sklearn.feature_extraction import FeatureHasher
 
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding
-from drcrm.logs.diagnostics.repeated_rows.row_checks import hash_log
+from drcrm.logs.diagnostics.repeated_rows import hash_log
 from drcrm.logs.encoding.base import MATRIX, TIMES, hash_lists
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log

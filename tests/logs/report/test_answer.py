@@ -6,11 +6,10 @@ import pytest
 from fixtures.log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
 
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedGuardrail
-from drcrm.logs.diagnostics.units import ConfidenceInterval
-from drcrm.logs.report.headline import headline
+from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail
+from drcrm.logs.diagnostics.formats import ConfidenceInterval
 from drcrm.logs.report.page import page
-from drcrm.logs.report.terminal import text, wrap
+from drcrm.logs.report.texts import headline, text, wrap
 from drcrm.mapping.entries import Guardrail
 
 

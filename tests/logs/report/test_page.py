@@ -13,7 +13,7 @@ from fixtures.log_answers import ANSWERS, NAMES, as_answer, better, wrong
 
 from drcrm.logs.diagnostics.formats import JOINERS, UNSAFE, shorten
 from drcrm.logs.report.page import page
-from drcrm.logs.report.terminal import text
+from drcrm.logs.report.texts import text
 
 VOID = {"meta", "rect", "line", "circle", "path"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -10,10 +10,10 @@ from fixtures.user_logs import MAPPING, answer_of, decisions, write_table
 
 from drcrm.logs import read_log as readers
 from drcrm.logs.decisions import opened_log
-from drcrm.logs.diagnostics.repeated_rows.row_checks import hash_log
+from drcrm.logs.diagnostics.repeated_rows import hash_log
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.rows.recognition import LearnedRows
+from drcrm.logs.rows import LearnedRows
 
 N, HELDOUT = 3000, 750
 

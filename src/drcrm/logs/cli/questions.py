@@ -17,13 +17,12 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.files import is_stream, is_terminal, write_json
 from drcrm.logs.cli.outputs import Outputs, exit_status, require_separate_outputs
 from drcrm.logs.decisions import api
-from drcrm.logs.decisions.case import Case, open_case
-from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.question import Case, Question, open_case
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.policy_file import require_replaceable
 from drcrm.logs.report.answer import Answer
-from drcrm.logs.report.terminal import plan_text
+from drcrm.logs.report.texts import plan_text
 from drcrm.progress import show_progress
 
 MULTIPLES = 1, 2, 4, 8

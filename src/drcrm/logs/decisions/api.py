@@ -11,13 +11,12 @@ from typing import Any
 import pandas as pd
 
 from drcrm.estimates import UNBIASED
-from drcrm.logs.decisions.case import COLUMN, Case, open_case
+from drcrm.logs.decisions.elimination import Elimination, eliminate
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
 from drcrm.logs.decisions.learning import LearningOptions, learn_policy
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
-from drcrm.logs.decisions.question import Question
-from drcrm.logs.decisions.watching.elimination import Elimination, eliminate
-from drcrm.logs.decisions.watching.running_bounds import bound_every_look
+from drcrm.logs.decisions.question import COLUMN, Case, Question, open_case
+from drcrm.logs.decisions.watching import bound_every_look
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
@@ -77,7 +76,7 @@ def learn(
         Whether only policy trees and single actions compete, so that people can read the policy.
     curve : bool
         Whether to also learn trees within other values of each limit and guardrail, and to estimate what they gain:
-        see :mod:`drcrm.logs.decisions.limit_curves`.
+        see :mod:`drcrm.logs.decisions.further_policies`.
     cluster : str, optional
         Address of a Dask scheduler, "tcp://HOST:PORT".
     confidence : float

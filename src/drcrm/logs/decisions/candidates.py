@@ -16,12 +16,11 @@ from drcrm.evaluation.row_blocks import RowBlocks, restrict_policy
 from drcrm.logs.block_policies import learn_policies
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
-from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
-from drcrm.logs.diagnostics.comparison.constraints.judged import effective_numbers, rate
-from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, LimitedLog
+from drcrm.logs.diagnostics.comparison.judged_constraints import effective_numbers, rate
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
-from drcrm.logs.rows.recognition import RecognisedRows
+from drcrm.logs.rows import RecognisedRows
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy

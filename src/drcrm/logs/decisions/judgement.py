@@ -17,8 +17,8 @@ from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.overlap import summarize_weights
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
-from drcrm.logs.diagnostics.comparison.constraints.limits import LimitedLog
+from drcrm.logs.decisions.watching import Watch, WatchedOutcome, estimate_watched, watch
+from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
@@ -29,8 +29,8 @@ from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift, s
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
+from drcrm.logs.diagnostics.formats import Units
 from drcrm.logs.diagnostics.propensities.estimates import check_overlap
-from drcrm.logs.diagnostics.units import Units
 from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import Candidate

@@ -19,18 +19,18 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import held_out
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import blocks_of, encode, fit_encoding
-from drcrm.logs.diagnostics.comparison.baseline import (
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, require_ranges
+from drcrm.logs.diagnostics.comparison.reference import (
     Folder,
+    Reference,
     find_rows,
     leave_out_training,
     policy_on_rows,
     with_features_of,
 )
-from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes, require_ranges
-from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
 from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
-from drcrm.logs.diagnostics.repeated_rows.row_checks import (
+from drcrm.logs.diagnostics.repeated_rows import (
     RowChecks,
     check_identity,
     check_recognition,
@@ -42,7 +42,7 @@ from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.policy_file import digest
 from drcrm.logs.read_log import Source, first_path, name_of, read_occurring_rows, short_name
-from drcrm.logs.rows.recognition import LearnedRows, RecognisedRows
+from drcrm.logs.rows import LearnedRows, RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files

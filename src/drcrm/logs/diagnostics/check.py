@@ -1,4 +1,4 @@
-"""The result of one check: its level, what a failure means for the verdict, and a sentence for the user."""
+"""The result of a check: its level, what a failure means, and a sentence; and what checks read of a log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.number_formats import percent
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import ranks
 from drcrm.logs.diagnostics.formats import capitalize
 
 LEVEL = 1e-4  # significance level of all tests of one check together
@@ -112,3 +114,33 @@ def judge_share(share: float, most: float, fails: float) -> tuple[str, str]:
 def worst_level(fails: bool, cautions: bool) -> str:
     """Return "fail" if the first condition holds, "caution" if only the second does, else "good"."""
     return "fail" if fails else "caution" if cautions else "good"
+
+
+def time_order(log: BanditLog) -> np.ndarray:
+    """Return the place of each row in the order of time, (n,); without times, rows are in order."""
+    time = log.column("time")
+    return np.arange(len(log.Y)) if time is None else ranks(time)
+
+
+def row_numbers(log: BanditLog) -> np.ndarray:
+    """Return the number of each row in its file, (n,)."""
+    numbers = log.column("number")
+    return np.arange(len(log.Y)) if numbers is None else numbers
+
+
+def action_names(log: BanditLog) -> list:
+    """Return the names of the actions or labels; their numbers without an encoding; none for lists."""
+    if log.encoding is not None:
+        return log.encoding.names
+    return [*range(*log.actions.shape)] if log.actions.are_shared else []
+
+
+def infer_cost_range(
+    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
+) -> tuple[float, float] | None:
+    """Return the range of the costs, which outcomes of 0 and 1, or 0 and −1, reveal; None if it is unknown."""
+    usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
+    for least in (usual, -1 - usual):
+        if known is None and np.isin(cost, (least, least + 1)).all():
+            return least, least + 1
+    return known

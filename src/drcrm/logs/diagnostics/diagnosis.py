@@ -17,8 +17,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
-from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
-from drcrm.logs.diagnostics.explanation import explain
+from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, explain, find_parts
 from drcrm.logs.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.logs.diagnostics.log_checks import (
     check_action_drift,
@@ -30,7 +29,7 @@ from drcrm.logs.diagnostics.log_checks import (
 )
 from drcrm.logs.diagnostics.propensities.audit import audit_propensities, cross_fit_propensities, uniform_policy
 from drcrm.logs.diagnostics.propensities.estimates import check_balance, check_overlap
-from drcrm.logs.diagnostics.repeated_rows.row_checks import check_repeated_rows
+from drcrm.logs.diagnostics.repeated_rows import check_repeated_rows
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring

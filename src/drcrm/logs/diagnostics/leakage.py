@@ -13,8 +13,7 @@ from scipy import sparse
 from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import row_folds
-from drcrm.logs.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share
-from drcrm.logs.diagnostics.log_columns import time_order
+from drcrm.logs.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share, time_order
 
 LEAKAGE = "leakage of the reward"
 ADVICE = (

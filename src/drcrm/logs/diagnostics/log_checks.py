@@ -18,8 +18,7 @@ from drcrm.cost_models.missing_cells import LACKED
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, worst_level
-from drcrm.logs.diagnostics.log_columns import action_names, time_order
+from drcrm.logs.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, action_names, time_order, worst_level
 from drcrm.policies.prepared_log import modelled_cost
 
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1

@@ -28,8 +28,15 @@ from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_sk
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.logging_policy import SUPPORT
-from drcrm.logs.diagnostics.check import Check, Consequence, judge_share, to_json, worst_level
-from drcrm.logs.diagnostics.log_columns import action_names, row_numbers
+from drcrm.logs.diagnostics.check import (
+    Check,
+    Consequence,
+    action_names,
+    judge_share,
+    row_numbers,
+    to_json,
+    worst_level,
+)
 from drcrm.weights import effective_sample_size
 
 LOW_SHARE = 0.1  # effective sample size divided by the rows: caution

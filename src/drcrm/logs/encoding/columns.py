@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError, import_extra
-from drcrm.logs.rows.row_hashes import hash_texts
+from drcrm.logs.rows import hash_texts
 
 MISSING = ""  # category of missing values
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point

@@ -17,7 +17,7 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts, HashedEncoding, Pairs, hash_contexts, hash_lists
 from drcrm.logs.readers.base import Reader, open_file
-from drcrm.logs.rows.row_hashes import hash_texts
+from drcrm.logs.rows import hash_texts
 from drcrm.mapping.log_mapping import LogMapping
 
 Lines = Iterable[tuple[int, bytes]]  # lines with their numbers

@@ -16,11 +16,11 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.files import write_text
 from drcrm.logs.diagnostics.check import Check, to_json
-from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail, JudgedLimit
+from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import Statement
-from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
+from drcrm.logs.diagnostics.formats import ConfidenceInterval, Units
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.report.candidate import Candidate
 
@@ -67,7 +67,7 @@ class Answer:
     breakeven_shift : float or None
         κ* of a better policy: see :func:`drcrm.logs.diagnostics.comparison.robustness.find_breakeven_shift`.
     curves : sequence of LimitCurve
-        See :mod:`drcrm.logs.decisions.limit_curves`.
+        See :mod:`drcrm.logs.decisions.further_policies`.
     further : mapping
         Keys of the JSON that a single command has.
     is_trusted : bool
@@ -183,7 +183,7 @@ class Answer:
         write_policy(Path(path), self.policy)
 
     def __str__(self) -> str:
-        from drcrm.logs.report.terminal import text
+        from drcrm.logs.report.texts import text
 
         return text(self)
 

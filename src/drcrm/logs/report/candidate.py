@@ -9,8 +9,7 @@ from typing import Any
 
 from drcrm.arrays.number_formats import format_number, is_number
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.formats import clean
-from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
+from drcrm.logs.diagnostics.formats import ConfidenceInterval, Units, clean
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 HYPERPARAMETERS = {"ridge": 0.0, "step": 1.0, "sharpness": 1.0}  # with their usual values

@@ -17,16 +17,15 @@ from drcrm.arrays.number_formats import (
     plural,
     typeset_sign,
 )
-from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint, JudgedGuardrail, JudgedLimit
-from drcrm.logs.diagnostics.formats import clean, shorten
-from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
+from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail, JudgedLimit
+from drcrm.logs.diagnostics.formats import ConfidenceInterval, Units, clean, shorten
 from drcrm.logs.report.answer import CONSTRAINTS, Answer
 from drcrm.logs.report.charts import Scale, draw_tree, gauge
 from drcrm.logs.report.charts import curve as draw_curve
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
 if TYPE_CHECKING:
-    from drcrm.logs.decisions.limit_curves import LimitCurve
+    from drcrm.logs.decisions.further_policies import LimitCurve
 
 PLURALS = {"leaf": "leaves"}
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from drcrm import __version__
 from drcrm.arrays.number_formats import DASH, format_count, format_number, is_number, numbers, plural
 from drcrm.errors import import_extra
-from drcrm.logs.diagnostics.formats import clean, format_imputed, sanitize, shorten
-from drcrm.logs.diagnostics.units import ConfidenceInterval
+from drcrm.logs.diagnostics.formats import ConfidenceInterval, clean, format_imputed, sanitize, shorten
 from drcrm.logs.report import outcome_sections, sections
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
 from drcrm.logs.report.charts import Scale, gauge, percent
-from drcrm.logs.report.headline import explanation, exploration, headline, logged_by, notes, readability, single_action
+from drcrm.logs.report.texts import explanation, exploration, headline, logged_by, notes, readability, single_action
 
 if TYPE_CHECKING:
     from jinja2 import Environment

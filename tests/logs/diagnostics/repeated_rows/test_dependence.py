@@ -7,7 +7,7 @@ from fixtures.click_logs import DEPENDENT_MAPPING, draw_actions, draw_rows, draw
 
 from drcrm import learn
 from drcrm.logs.decisions.opened_log import open_log
-from drcrm.logs.rows.agreement import agreement_p_value
+from drcrm.logs.rows import agreement_p_value
 from drcrm.mapping.log_mapping import as_mapping
 
 SILENT = lambda message: None  # noqa: E731

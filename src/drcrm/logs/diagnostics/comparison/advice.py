@@ -16,7 +16,7 @@ from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
 from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.leakage import ADVICE
-from drcrm.logs.diagnostics.repeated_rows.row_checks import IDENTIFY
+from drcrm.logs.diagnostics.repeated_rows import IDENTIFY
 
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names

@@ -1,12 +1,25 @@
-"""The reference of a comparison: the logging policy or a baseline."""
+"""The reference of a comparison: the logging policy, or a stored policy with its probabilities on the rows of a log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from drcrm.actions.base import Actions, explored_log_prob, uniform_policy
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.logs.batches import blocks_of
+from drcrm.logs.encoding.base import Contexts
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.read_log import Source, read_occurring_rows
+from drcrm.logs.rows import RecognisedRows, RowHashes
+from drcrm.policies.base import MixturePolicy
+from drcrm.policies.tabular import TabularPolicy
 
 LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
 
@@ -47,3 +60,107 @@ class Reference:
     def evaluation(self, policy: Any, log: BanditLog, **known: Any) -> Evaluation:
         """Return the evaluation of a policy on a log in comparison with the reference: see :meth:`Evaluation.of`."""
         return Evaluation.of(policy, log, baseline=self.policy, **known)
+
+
+Folder = Callable[[], Path]
+
+
+def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog) -> TabularPolicy:
+    """Return a stored policy's probabilities on rows of a log that has the encoding of another policy.
+
+    Parameters
+    ----------
+    stored : StoredPolicy
+        Policy with its own encoding: its features are columns of the log, and its actions occur in the log.
+    raw_log : BanditLog
+        Log of a reader, whose X is a table of features.
+    rows : bool array (n,), optional
+        Selected rows; by default all.
+    log : BanditLog
+        The same rows, encoded. An action of the log that the policy does not have gets the probability 0.
+
+    Raises
+    ------
+    InputError
+        If the policy has another kind of actions, or an action that the log lacks.
+    """
+    encoding, encoding_of_log = stored.encoding, log.encoding
+    if not stored.policy.actions.is_like(log.actions):
+        raise InputError(f"the baseline is over {stored.policy.actions}, the log has {log.actions}")
+    if isinstance(stored.policy, MixturePolicy) and not log.actions.are_choices:
+        raise InputError("the baseline is a mixture over label vectors, expected a policy with independent labels")
+    columns = _columns(encoding.names, encoding_of_log.names, log.actions)
+    parts: list[list[np.ndarray]] = [[], []]
+    for _, block in blocks_of(raw_log, rows):
+        X = encoding.contexts(Contexts(block.X, block.actions.starts))
+        for part, explore in zip(parts, (0.0, 1.0), strict=True):
+            part.append(_reorder(stored.policy.with_exploration(explore).marginals(X), columns, log))
+    plain, uniform = map(np.concatenate, parts)
+    explore, actions = stored.policy.explore, log.actions
+    log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (plain, uniform))
+    log_prob = explored_log_prob(*log_probs, explore)
+    if not actions.are_choices and np.array_equal(uniform, uniform_policy(actions, plain)[1]):
+        return TabularPolicy.for_log(log_prob, plain, log, explore)
+    return TabularPolicy.for_log(log_prob, (1 - explore) * plain + explore * uniform, log)
+
+
+def with_features_of(
+    raw_log: BanditLog, stored: StoredPolicy, path: Source, folder: Folder | None, most: int
+) -> BanditLog:
+    """Return a reader's log with the features of a stored policy: the file is read again if they are other columns.
+
+    ``folder`` and ``most`` are those of :func:`drcrm.logs.read_log.read_raw_log`.
+    """
+    trained, mapping = stored.mapping, raw_log.description.mapping
+    features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times", "interactions")}
+    if all(getattr(mapping, name) == value for name, value in features.items()):
+        return raw_log
+    read = read_occurring_rows(path, replace(mapping, **features), folder, most)
+    return read.replace(propensity=raw_log.propensity)
+
+
+def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, digest: str) -> RecognisedRows:
+    """Return the rows of a log that a policy was learned from: by the file's digest, or by hashes of the rows."""
+    learned: Any = stored.rows
+    if digest == stored.header.get("digest") and len(propensity) == len(learned.keys):
+        return RecognisedRows(~learned.heldout, learned.heldout)
+    return learned.recognise(hashes, propensity)
+
+
+def leave_out_training(
+    recognised: RecognisedRows | None, trained: np.ndarray, groups: np.ndarray | None
+) -> RecognisedRows | None:
+    """Return the recognised rows of a policy, without held-out and new rows that ``trained`` the baseline.
+
+    These rows, and those of the same groups, count as training rows: a policy looks better than it is on its own
+    training rows. Raise InputError if no other rows are left.
+    """
+    if not trained.any():
+        return recognised
+    trained = trained if groups is None else np.isin(groups, groups[trained])
+    recognised = recognised or RecognisedRows(trained, np.zeros_like(trained))
+    training = recognised.training | trained
+    if training.all():
+        raise InputError("all rows trained the policy or the baseline, expected held-out or new rows")
+    return replace(recognised, training=training, heldout=recognised.heldout & ~trained)
+
+
+def _columns(names: list, log_names: list, actions: Actions) -> np.ndarray | None:
+    """Return the column of the log for each action or label of the policy; None without names."""
+    if not names:
+        return None
+    names, log_names = [*map(str, names)], [*map(str, log_names)]
+    place = {action: number for number, action in enumerate(log_names)}
+    if absent := [action for action in names if action not in place]:
+        raise InputError(f"the baseline takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
+    if not actions.are_choices and len(names) < len(log_names):
+        raise InputError(f"the baseline has {len(names)} labels, the log has {len(log_names)}")
+    return np.array([place[action] for action in names])
+
+
+def _reorder(mean: np.ndarray, columns: np.ndarray | None, log: BanditLog) -> np.ndarray:
+    if columns is None:
+        return mean
+    ordered = np.zeros((len(mean), *log.actions.shape))
+    ordered[:, columns] = mean
+    return ordered

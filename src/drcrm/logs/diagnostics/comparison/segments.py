@@ -1,8 +1,12 @@
-"""A policy on parts of a log: its difference from the logging policy in each slice and each period.
+"""A policy on parts of a log: slices, periods, and the leaves of a tree that explains it.
 
 A slice has the rows with one value of a column. A period is a day, week, month, or the like, so that a log has 4 to 12
 periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
 interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
+
+The tree that explains a policy is its own, or a tree T of depth 2 that maximises Σ_i π(T(x_i)|x_i) over the contexts of
+half of the rows. Its fidelity is the share of the other rows in which T(x) is the policy's most likely action. The
+search sees no costs, so it does not bias the gains by leaf.
 """
 
 from __future__ import annotations
@@ -16,13 +20,17 @@ import numpy as np
 
 from drcrm.arrays.number_formats import format_number, format_signed, percent
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import context_folds
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, worst_level
+from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, action_names, to_json, worst_level
 from drcrm.logs.diagnostics.log_checks import compare_worst
-from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
+from drcrm.policies.trees import DEPTH
+from drcrm.policies.trees.encoded_columns import readable_columns
+from drcrm.policies.trees.search import fit_encoded_tree
+from drcrm.policies.trees.tree import ActionTree, tree_of
 from drcrm.weights import effective_sample_size
 
 MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
@@ -214,3 +222,90 @@ def _check_drift(weights: PolicyWeights, periods: Sequence[Part]) -> Check | Non
     sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
     threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
     return parts.check("period_gain_drift", "drift of the gain by period", threshold, sentence)
+
+
+MOST_FITTED, MOST_ACTIONS = 2**15, 20  # contexts, evenly spaced if there are more; actions, those taken most often
+TIE = 1e-9  # a most likely action may have a probability that much below the largest one
+
+
+class Explanation(NamedTuple):
+    """A tree that explains a policy on a log.
+
+    Attributes
+    ----------
+    tree : ActionTree
+    actions : sequence of str
+        Name of each action of the tree.
+    leaf : int array (n,)
+        The leaf of each row.
+    fidelity : float
+        Share of the tested rows in which the tree's action is the policy's most likely one.
+    rows : int
+        Number of tested rows. The tree was fitted to other rows.
+    is_policy : bool
+        Whether it is the policy's own tree.
+    """
+
+    tree: ActionTree
+    actions: Sequence[str]
+    leaf: np.ndarray
+    fidelity: float
+    rows: int
+    is_policy: bool
+
+    @property
+    def leaves(self) -> list[Part]:
+        """The rows of each leaf that has some; none if the tree has no split."""
+        if not self.tree.root.children:
+            return []
+        parts = [Part("leaf", "", name, self.leaf == at) for at, name in enumerate(self.tree.leaf_conditions())]
+        return [part for part in parts if part.rows.any()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fidelity and the nodes of the tree, each before its children, as JSON values."""
+        nodes = []
+        for node, depth, parent, condition, path in self.tree.placed_nodes():
+            entry: dict[str, Any] = {"depth": depth, "parent": parent if depth else None, "if": condition}
+            leaf = {"leaf": " and ".join(path.values()), "action": node.describe(self.actions)}
+            nodes.append(entry if node.children else entry | leaf)
+        return {"fidelity": self.fidelity, "rows": self.rows, "is_policy": self.is_policy, "nodes": nodes}
+
+
+def explain(policy: Any, log: BanditLog, mean: np.ndarray | None) -> Explanation | None:
+    """Return the tree that explains a policy.
+
+    Parameters
+    ----------
+    policy : Policy
+    log : BanditLog
+        Log without rows of count 0.
+    mean : array (m, K) or None
+        The policy's probabilities of all actions.
+
+    Returns
+    -------
+    Explanation or None
+        None if the actions are not one of K, if probabilities are unknown, or if no column is readable.
+    """
+    columns, tree = readable_columns(log), tree_of(policy)
+    if mean is None or not log.actions.n_classes or not columns:
+        return None
+    fold, actions = context_folds(log, 2), np.arange(mean.shape[1])
+    counts, tested = np.bincount(log.context, log.count, log.n_contexts), fold >= 0
+    is_policy = tree is not None
+    if tree is None:
+        fitted, tested = np.flatnonzero(fold == 0), fold == 1
+        if not tested.any():
+            return None
+        fitted = fitted[:: -(-len(fitted) // MOST_FITTED)]
+        actions = np.sort(np.argsort(-(counts @ mean), kind="stable")[:MOST_ACTIONS])
+        scores = counts[fitted, None] * mean[np.ix_(fitted, actions)]
+        tree = fit_encoded_tree(columns, log.X[fitted], scores, counts[fitted], DEPTH)
+    leaf = tree.apply_encoded(log.X)
+    taken = actions[[of_leaf.action for of_leaf in tree.leaves]][leaf]
+    is_likely = mean[np.arange(len(taken)), taken] >= mean.max(axis=1) - TIE
+    names, rows = action_names(log), counts[tested].sum()
+    fidelity = float(counts[tested] @ is_likely[tested] / rows)
+    return Explanation(
+        tree, [str(names[action]) for action in actions], leaf[log.context], fidelity, int(rows), is_policy
+    )

@@ -12,11 +12,11 @@ import numpy as np
 from drcrm.arrays.number_formats import format_number
 from drcrm.logs.diagnostics.check import Check, Consequence, to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
-from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.diagnostics.formats import Units
 
 if TYPE_CHECKING:
     from drcrm.evaluation.sensitivity import Sensitivity
-    from drcrm.logs.diagnostics.comparison.constraints.judged import JudgedConstraint
+    from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint
     from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
     from drcrm.logs.diagnostics.diagnosis import Diagnosis
 
@@ -128,7 +128,7 @@ class Evidence:
     units : Units
         Of the outcome.
     running : mapping or None
-        Bounds that hold at every look: see :func:`drcrm.logs.decisions.watching.running_bounds.watch`.
+        Bounds that hold at every look: see :func:`drcrm.logs.decisions.watching.watch`.
     rows_per_week : float or None
         Rows that the log has per week, if the mapping names their times.
     remedies : sequence of str

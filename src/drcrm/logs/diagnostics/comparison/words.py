@@ -31,7 +31,7 @@ from drcrm.logs.diagnostics.comparison.advice import (
     advise_logging,
     advise_rows,
 )
-from drcrm.logs.diagnostics.comparison.constraints.judged import describe_constraints
+from drcrm.logs.diagnostics.comparison.judged_constraints import describe_constraints
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict

@@ -23,8 +23,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import limit_openmp
 from drcrm.data.folds import row_folds
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence
-from drcrm.logs.diagnostics.log_columns import time_order
+from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, time_order
 from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
 
 MAX_ROWS = 20_000  # a sample of this size shows every material change

@@ -1,13 +1,136 @@
-"""Recognise the rows that a policy was learned from in another log, whatever their outcomes are now."""
+"""Identity of rows: their hashes, pairs of equal rows, and the rows that a policy was learned from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
+from scipy.special import logsumexp
 
-from drcrm.logs.rows.agreement import agreement_p_value
-from drcrm.logs.rows.row_hashes import RowHashes, mix
+FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplication by it is one-to-one
+
+
+class RowHashes(NamedTuple):
+    """Hashes of n rows.
+
+    Attributes
+    ----------
+    features, actions : array (n,) of uint64
+    decisions : array (n,) of uint64
+        Hashes of features and action.
+    rows : array (n,) of uint64
+        Hashes of features, action and cost, and of the propensity if it was logged.
+    times, ids : array (n,) of uint64, optional
+        Hashes of the columns ``time`` and ``id`` of the mapping.
+    """
+
+    features: np.ndarray
+    actions: np.ndarray
+    decisions: np.ndarray
+    rows: np.ndarray
+    times: np.ndarray | None = None
+    ids: np.ndarray | None = None
+
+
+def hash_numbers(values: np.ndarray) -> np.ndarray:
+    """Return the hash of each number, (n,)."""
+    values = np.asarray(values, dtype=float) + 0.0  # −0 becomes 0
+    return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))
+
+
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def round_numbers(values: np.ndarray) -> np.ndarray:
+    """Return numbers as float32 with six significant digits, (n,); smaller whole numbers than 2²⁴ are exact.
+
+    So a copy with 32 bits, or most copies with six digits, have the same numbers.
+    """
+    single = np.asarray(values, dtype=np.float32)
+    exact = single.astype(float)
+    scale = 10.0 ** (5 - np.floor(np.log10(abs(exact))))
+    rounded = (np.rint(exact * scale) / scale).astype(np.float32)
+    is_kept = ~np.isfinite(exact) | (exact == 0) | ((exact == np.rint(exact)) & (abs(exact) < 2**24))
+    return np.where(is_kept, single, rounded)
+
+
+def hash_texts(values: list[str]) -> np.ndarray:
+    """Return the hash of each text, (n,)."""
+    return pd.util.hash_array(np.array(values, dtype=object), categorize=False)
+
+
+def hash_codes(codes: np.ndarray, values: list[str], text_of: Callable[[str], str] = str) -> np.ndarray:
+    """Return the hash of ``text_of`` each coded value, (n,)."""
+    places, occurring = pd.factorize(codes)
+    return hash_texts([text_of(values[code]) for code in occurring])[places]
+
+
+def hash_matrix(X: Any) -> np.ndarray:
+    """Return the hash of each row of rounded numbers, (n,).
+
+    The order in which a sparse matrix stores its entries does not matter.
+    """
+    if not sparse.issparse(X):
+        return mix(hash_numbers(round_numbers(column)) for column in X.T)
+    X = X.tocsr()
+    entries = mix([hash_numbers(X.indices), hash_numbers(round_numbers(X.data))])
+    return _segment_sums(np.where(X.data == 0, np.uint64(0), entries), X.indptr)
+
+
+def hash_lists(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the hash of each list, (m,), from the hashes of its candidates. The order of the candidates matters."""
+    place = np.arange(len(candidates)) - np.repeat(starts[:-1], np.diff(starts))
+    return _segment_sums(mix([candidates, hash_numbers(place)]), starts)
+
+
+def mix(columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Combine the hashes of several columns into one hash per row. The order of the columns matters."""
+    mixed: Any = np.uint64(0)
+    for column in columns:
+        mixed = mixed * FACTOR + column
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def _segment_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the sum of each segment of values, modulo 2⁶⁴. Segments are consecutive and begin at ``starts``."""
+    before = np.append(np.uint64(0), np.cumsum(values, dtype=np.uint64))[starts]
+    return before[1:] - before[:-1]
+
+
+BETS = 0.03, 0.1, 0.3, 0.9
+
+
+def agreement_p_value(agrees: np.ndarray, chance: np.ndarray) -> float:
+    """Return a p-value of pairs that agree too often; 1 without pairs.
+
+    A player with capital 1 bets the share b of it on each pair, which pays 1/chance if the pair agrees. Assume that a
+    pair, given the earlier ones, agrees with a probability of at most its chance. Then the capital
+    Π (1 + b (agrees/chance − 1)) has an expectation of at most 1, and so has its mean over several b. By Markov's
+    inequality, the inverse of this mean is a p-value. Source: Waudby-Smith & Ramdas 2024.
+
+    Parameters
+    ----------
+    agrees : bool array (m,)
+        Whether each pair agrees. Pairs are disjoint.
+    chance : array (m,)
+        For a pair that agrees, a bound on the probability of this, for example the propensity of the later row.
+    """
+    capital = np.log1p(np.outer(BETS, agrees / chance - 1)).sum(axis=1)
+    return float(np.exp(min(np.log(len(BETS)) - logsumexp(capital), 0.0)))
+
+
+def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return disjoint pairs of positions with equal values: a value's first and second position, third and fourth, …
+
+    The second position of a pair is the later one.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered, rows = values[order], np.arange(len(values))
+    starts = np.append(True, ordered[1:] != ordered[:-1])[: len(values)]
+    later = np.flatnonzero((rows - np.maximum.accumulate(np.where(starts, rows, 0))) % 2)
+    return order[later - 1], order[later]
+
 
 SURPRISE = 1e-6  # probability with which rows of an entirely new log are recognised by mistake
 FEW = 0.01  # share of equal rows that needs no remark

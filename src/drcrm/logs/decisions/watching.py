@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,20 +13,21 @@ import numpy as np
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, UNBIASED, default_estimate
+from drcrm.evaluation.bounds.betting_mixture import BettingUnits
 from drcrm.evaluation.bounds.betting_terms import CostMixture, betting_mixture
 from drcrm.evaluation.bounds.independent_units import Interval, require_single_rows
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching.looks import Growth, RunningBets, RunningCertificates
-from drcrm.logs.diagnostics.comparison.constraints.guardrails import GuardedOutcomes
+from drcrm.logs.diagnostics.check import infer_cost_range
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
-from drcrm.logs.diagnostics.log_columns import infer_cost_range
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
+LOOKS = 100  # how often the bound is computed, and for asymptotic bounds again between two looks
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,72 @@ class Watch:
     def estimate(self) -> str:
         """The estimate, "dr" with a cost model, otherwise "ips"."""
         return default_estimate(self.cost_model is not None, UNBIASED)
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """Steps by which the log grows in the ``order`` of time: units of ``bets``, or rows for asymptotic bounds."""
+
+    order: np.ndarray
+    bets: BettingUnits | None
+
+    @classmethod
+    def of(cls, opened: OpenedLog, settings: Watch) -> Growth:
+        log, time = opened.evaluated, opened.evaluated.rows.get("time")
+        order = np.arange(len(log.Y)) if time is None else np.argsort(time, kind="stable")
+        if settings.is_asymptotic:
+            return cls(order, None)
+        most_rows = settings.limits.get("most_rows")
+        if log.units is not None and most_rows is None:
+            raise InputError(
+                "--anytime needs most_rows in the mapping, the largest number of rows that a group can have, or the "
+                "largest weight 1/(1 - pdrop) of a row. Or add --asymptotic, whose bounds need no such limit"
+            )
+        return cls(order, BettingUnits.of(log, True, most_rows, order))
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """Position of each row in the order of time, (n,)."""
+        return np.argsort(self.order)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Number of rows after each step, (N,)."""
+        return np.arange(1, len(self.order) + 1) if self.bets is None else self.bets.completed
+
+    @property
+    def looks(self) -> np.ndarray:
+        """Numbers of steps after which the bound is computed."""
+        return np.unique(np.linspace(1, len(self.rows), LOOKS).astype(int))
+
+
+@dataclass(frozen=True, eq=False)
+class RunningCertificates:
+    """Asymptotic bounds: ``look(n)`` after the first n steps. They have the methods of :class:`CostMixture`."""
+
+    look: Callable[[int], float]
+    looks: np.ndarray
+
+    def bound(self) -> float:
+        """Return the bound after all steps; InputError if it is refused."""
+        return self.look(int(self.looks[-1]))
+
+    def bounds(self, looks: np.ndarray) -> np.ndarray:
+        """Return the bounds after numbers of steps; infinite where they are refused."""
+        bounds = np.full(len(looks), np.inf)
+        for place, n in enumerate(looks):
+            with suppress(InputError):
+                bounds[place] = self.look(int(n))
+        return bounds
+
+    def first_beyond(self, limit: float) -> int | None:
+        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
+        is_below = self.bounds(self.looks) < limit
+        if not is_below.any():
+            return None
+        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
+        between = np.unique(np.linspace(before + 1, look, LOOKS).astype(int))
+        return next(int(n) for n in between if self.bounds(np.array([n]))[0] < limit)
 
 
 @dataclass(frozen=True)
@@ -107,15 +176,6 @@ def watch(
     outcome and on the guardrails, has been below its limit. This is valid because all these bounds hold together. If an
     outcome differs from that of an earlier look, the answer uses the new one.
 
-    Parameters
-    ----------
-    opened : OpenedLog
-        Rows that did not train the policy.
-    guarded : GuardedOutcomes
-        The outcomes of the guardrails in these rows.
-    policy : any policy that :func:`drcrm.off_policy_value` accepts
-    settings : Watch
-
     Returns
     -------
     running : dict
@@ -138,26 +198,22 @@ def watch(
         If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
         costs, or of a guardrail's outcome, is unknown, or the largest size of a group or weight of a row.
     """
-    log, rows = opened.evaluated, opened.evaluated.rows
-    require_single_rows(log)
-    units, policy = (
-        Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows")),
-        policy_for_log(policy, log),
-    )
-    reference, main = opened.reference, _main_outcome(opened)
-    cost, difference = (main.run(policy, units, settings, compared) for compared in (NOTHING, reference))
-    bound, difference_bound = cost.final, difference.final
-    bounds = main.bound_below(policy, units, settings, reference), difference_bound
-    firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
+    require_single_rows(opened.evaluated)
+    main, reference = watch_costs(opened, policy, settings), opened.reference
+    units, (cost, difference) = main.units, (main.run(compared) for compared in (NOTHING, reference))
+    bound, difference_bound = cost.bound(), difference.bound()
+    bounds = main.bound_below(reference), difference_bound
+    firsts, outcomes = [difference.first_beyond(0.0)], [main.estimate(reference, bounds)]
     for guardrail, evaluation in guarded:
-        needed = f"range in the {guardrail.label.rstrip(',')}"
-        outcome = _Outcome(evaluation.log, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
+        known = {"cost_range": guardrail.cost_range, "is_reward": guardrail.is_reward}
+        words = {"key": f"range in the {guardrail.label.rstrip(',')}", "meaning": "its possible outcomes"}
+        outcome = replace(main, log=evaluation.log, settings=replace(settings, cost_model=None), **known, **words)
         excess_over = replace(reference, factor=guardrail.baseline_factor)
-        arguments = policy, units, replace(settings, cost_model=None), excess_over
-        excess = outcome.run(*arguments)
-        firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
-        bounds = outcome.bound_below(*arguments), float(excess.bounds[-1])
-        outcomes.append(outcome.estimate(*arguments, bounds))
+        excess = outcome.run(excess_over)
+        firsts.append(excess.first_beyond(0.0 if guardrail.is_relative else guardrail.margin))
+        bounds = outcome.bound_below(excess_over), float(excess.bounds(units.looks)[-1])
+        outcomes.append(outcome.estimate(excess_over, bounds))
+    curve = zip(units.looks, difference.bounds(units.looks), strict=True)
     return {
         "value": min(float(outcomes[0].cost), bound),
         "bound": bound,
@@ -167,8 +223,8 @@ def watch(
         "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
         "guardrails": [outcome.bounds for outcome in outcomes[1:]],
         "n": outcomes[0].cost.n,
-        "by": "row" if rows.get("groups") is None else "group",
-        "curve": [[int(units.rows[n - 1]), float(y)] for n, y in zip(units.looks, difference.bounds, strict=True)],
+        "by": "row" if opened.evaluated.rows.get("groups") is None else "group",
+        "curve": [[int(units.rows[n - 1]), float(y)] for n, y in curve],
         "asymptotic": settings.is_asymptotic,
         "estimate": settings.estimate,
     }, outcomes
@@ -182,69 +238,61 @@ def bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[st
     """
     if opened.policy_change is not None:
         return None
-    policy, main = policy_for_log(policy, opened.evaluated), _main_outcome(opened)
     try:
         require_single_rows(opened.evaluated)
-        units = Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows"))
-        compared = {"cost": NOTHING, "difference": opened.reference}
-        return {name: main.run(policy, units, settings, reference).final for name, reference in compared.items()}
+        main, compared = watch_costs(opened, policy, settings), {"cost": NOTHING, "difference": opened.reference}
+        return {name: main.run(reference).bound() for name, reference in compared.items()}
     except InputError:
         return None
 
 
-def bets_on_cost(opened: OpenedLog, policy: Any, units: Growth, settings: Watch, sign: int) -> CostMixture:
-    """Return the bets on an upper bound on a policy's cost, or on a lower bound for the sign −1."""
-    require_single_rows(opened.evaluated)
-    return _main_outcome(opened).bet(policy_for_log(policy, opened.evaluated), units, settings, NOTHING, sign)
-
-
 def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
     """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
-    units, policy = (
-        Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows")),
-        policy_for_log(policy, opened.evaluated),
-    )
-    return _main_outcome(opened).estimate(policy, units, settings, opened.reference, (-np.inf, np.inf))
+    return watch_costs(opened, policy, settings).estimate(opened.reference, (-np.inf, np.inf))
 
 
-def _main_outcome(opened: OpenedLog) -> _Outcome:
-    known = opened.mapping.cost_range, opened.evaluated.description.is_reward
-    return _Outcome(opened.evaluated, *known, "cost_range in the mapping", "the possible costs")
+def watch_costs(opened: OpenedLog, policy: Any, settings: Watch) -> CostsAtLooks:
+    """Return the main outcome of a log."""
+    log = opened.evaluated
+    known = Growth.of(opened, settings), settings, opened.mapping.cost_range, log.description.is_reward
+    return CostsAtLooks(log, policy_for_log(policy, log), *known, "cost_range in the mapping", "the possible costs")
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
-    """A log with the costs of an outcome, their range if it is known, and words on the range for an error."""
+class CostsAtLooks:
+    """A policy on a log with the costs of an outcome, their range if known, and words on the range for an error."""
 
     log: BanditLog
+    policy: Any
+    units: Growth
+    settings: Watch
     cost_range: tuple[float, float] | None
     is_reward: bool
     key: str
     meaning: str
 
-    def run(
-        self, policy: Any, units: Growth, settings: Watch, reference: Reference
-    ) -> RunningCertificates | RunningBets:
+    def run(self, reference: Reference) -> RunningCertificates | CostMixture:
         """Return the running bound on the policy's cost minus that of the reference, times its factor."""
-        if settings.is_asymptotic:
-            return RunningCertificates(self._certify(policy, units, settings, reference), units.looks)
-        return RunningBets(self.bet(policy, units, settings, reference), units.looks)
+        if self.settings.is_asymptotic:
+            return RunningCertificates(cache(partial(self._certify, reference)), self.units.looks)
+        return self.bet(reference)
 
-    def bound_below(self, policy: Any, units: Growth, settings: Watch, reference: Reference) -> float:
+    def bound_below(self, reference: Reference) -> float:
         """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
-        settings = replace(settings, choices=2 * settings.choices)
-        if not settings.is_asymptotic:
-            return self.bet(policy, units, settings, reference, sign=-1).bound()
-        look = self._certify(policy, units, settings, reference, is_lower=True)
-        return -RunningCertificates(look, units.looks).bound(units.size)
+        halved = replace(self, settings=replace(self.settings, choices=2 * self.settings.choices))
+        if not self.settings.is_asymptotic:
+            return halved.bet(reference, sign=-1).bound()
+        try:
+            return halved._certify(reference, len(self.units.rows), is_lower=True)
+        except InputError:
+            return -np.inf
 
-    def estimate(
-        self, policy: Any, units: Growth, settings: Watch, reference: Reference, bounds: tuple[float, float]
-    ) -> WatchedOutcome:
+    def estimate(self, reference: Reference, bounds: tuple[float, float]) -> WatchedOutcome:
         """Return the estimates by "ips" of centred costs, with intervals; they are between the bounds.
 
         The centre of bounds by betting is the estimate by "snips", so both bounds are around the same estimate.
         """
+        policy, settings = self.policy, self.settings
         origin = None if settings.is_asymptotic else reference.evaluation(policy, self.log).by(RATIO).terms.value
         log, origin = _centre(self.log, settings, origin)
         evaluation = reference.evaluation(policy, log, cost_model=settings.cost_model).by(settings.estimate)
@@ -258,39 +306,31 @@ class _Outcome:
         error = relative_error(evaluation, difference, cost - difference)
         return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
 
-    def bet(self, policy: Any, units: Growth, settings: Watch, reference: Reference, sign: int = 1) -> CostMixture:
+    def bet(self, reference: Reference, sign: int = 1) -> CostMixture:
         """Return the bets on an upper bound, or on a lower bound for the sign −1."""
-        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
+        settings, costs = self.settings, infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
         bound = as_bound(settings.level, ANYTIME)
         bounded = CertificateSettings.of(
             self.log, bound, settings.confidence, settings.choices, costs, factor=reference.factor, **settings.limits
         )
-        assert units.bets is not None
-        return betting_mixture(reference.evaluation(policy, self.log), bounded, units.bets, sign)
+        assert self.units.bets is not None
+        return betting_mixture(reference.evaluation(self.policy, self.log), bounded, self.units.bets, sign)
 
-    def _certify(
-        self, policy: Any, units: Growth, settings: Watch, reference: Reference, is_lower: bool = False
-    ) -> Callable:
-        """Return the look of the confidence sequence, a certificate on the first n rows; minus it for a lower bound."""
-        bound, sign = as_bound(settings.level, SEQUENCE), -1 if is_lower else 1
-
-        def look(n: int) -> float:
-            is_seen = units.place < n
-            size = n if self.log.units is None else len(np.unique(self.log.units[is_seen]))
-            if size < FEWEST:
-                raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
-            log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
-            costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
-            part, compared = _restrict(policy, log), replace(reference, policy=_restrict(reference.policy, log))
-            evaluation = compared.evaluation(part, log, cost_model=settings.cost_model).by(settings.estimate)
-            of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
-            bounded = CertificateSettings.of(*of_log, factor=reference.factor)
-            certificate = evaluation.certificate(bounded, is_lower=is_lower)
-            return sign * (certificate.bound + origin * (1 - reference.factor))
-
-        return look
+    def _certify(self, reference: Reference, n: int, is_lower: bool = False) -> float:
+        """Return the bound of the confidence sequence after n rows; InputError if it is refused."""
+        settings, is_seen = self.settings, self.units.place < n
+        size = n if self.log.units is None else len(np.unique(self.log.units[is_seen]))
+        if size < FEWEST:
+            raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
+        log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
+        costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
+        part, compared = _restrict(self.policy, log), replace(reference, policy=_restrict(reference.policy, log))
+        evaluation = compared.evaluation(part, log, cost_model=settings.cost_model).by(settings.estimate)
+        of_log = evaluation.log, as_bound(settings.level, SEQUENCE), settings.confidence, settings.choices, costs
+        bounded = CertificateSettings.of(*of_log, factor=reference.factor)
+        return evaluation.certificate(bounded, is_lower=is_lower).bound + origin * (1 - reference.factor)
 
 
 def _centre(log: BanditLog, settings: Watch, origin: float | None = None) -> tuple[BanditLog, float]:

@@ -14,8 +14,7 @@ from drcrm.arrays.number_formats import decimals_for, format_number, format_sign
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.advice import MORE_ROWS
-from drcrm.logs.diagnostics.formats import capitalize
-from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.diagnostics.formats import Units, capitalize
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number
 
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.betting_terms import CostMixture
+from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching.looks import Growth
-from drcrm.logs.decisions.watching.running_bounds import Watch, bets_on_cost
+from drcrm.logs.decisions.watching import NOTHING, Growth, Watch, watch_costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +90,17 @@ def eliminate(policies: Sequence[tuple[str, OpenedLog, Any]], settings: Watch) -
                 f"all policies must be compared on the same rows, but {name} and {policies[0][0]} have different ones: "
                 "use a log that trained none of them, and the same mapping"
             )
-    units = Growth.of(first, False, settings.limits.get("most_rows"))
-    watched = [
-        WatchedPolicy(name, *(bets_on_cost(opened, policy, units, settings, sign) for sign in (1, -1)))
-        for name, opened, policy in policies
-    ]
-    steps = steps_until_left(watched, units.size)
+    rows = Growth.of(first, settings).rows
+    watched = []
+    for name, opened, policy in policies:
+        require_single_rows(opened.evaluated)
+        costs = watch_costs(opened, policy, settings)
+        watched.append(WatchedPolicy(name, *(costs.bet(NOTHING, sign) for sign in (1, -1))))
+    steps = steps_until_left(watched, len(rows))
     return Elimination(
         [policy.name for policy in watched],
         [(policy.lower.bound(), policy.upper.bound()) for policy in watched],
-        [None if step is None else int(units.rows[step - 1]) for step in steps],
+        [None if step is None else int(rows[step - 1]) for step in steps],
     )
 
 

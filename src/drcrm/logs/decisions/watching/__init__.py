@@ -1,1 +1,0 @@
-"""Bounds on a growing log that hold at every look."""

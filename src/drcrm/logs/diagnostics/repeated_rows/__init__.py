@@ -1,1 +1,0 @@
-"""Rows of a log that are copies, depend on each other, or already trained a policy."""
