@@ -54,7 +54,7 @@ def make_label_log(scale: float, seed: int = 0, n: int = 400) -> tuple[BanditLog
 def label_model(logged, random_policy):
     """A log, its cost model, the logging policy, and the model with support."""
     log, policy, model = logged(3), random_policy(4, scale=3.0), CostModel(0.01).fit(logged(3))
-    return log, model, policy, SupportedModel.of(model, log, policy, 0.5)
+    return log, model, policy, restrict_to_support(model, log, policy, 0.5)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_the_rule_for_choices_and_lists(form, choices):
         (choice_log.single(form), B, logging, choice_log.eligible),
         (choice_log.listed(form), B.ravel(), logging.ravel(), ...),
     ):
-        model = SupportedModel.of(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
+        model = restrict_to_support(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
         effects = np.asarray(action_effects(model, log.X, log.actions))
         assert effects[places] == pytest.approx(expected[choice_log.eligible], rel=1e-12)
         assert np.array_equal(model.with_support(0).effects(log.X, log.actions), log.X @ coef)
@@ -115,7 +115,7 @@ def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
         )
         assert mass == pytest.approx(expected, abs=1e-12)
         assert np.array_equal(is_unsupported, is_rare[choice_log.context, choice_log.A])
-        model = SupportedModel.of(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
+        model = restrict_to_support(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
         effects = model.effects(log.X, log.actions)
         for extreme, sign in ((choice_log.cost.max() + 3, 1), (choice_log.cost.min() - 3, -1)):
             charged = np.asarray(model.effects_at_extreme(log.X, log.actions, extreme, sign))[places]

@@ -82,14 +82,7 @@ class LoggingPolicy:
         if actions.logging_mean is not None:
             return actions.logging_mean
         mean = self.policy.marginals_on(X, actions, "logging policy", purpose)
-        return _raise(mean, actions, self.is_supported, self.support)
-
-    def known_on(self, log: BanditLog) -> LoggingPolicy | None:
-        """Return π0 if it is known and has the propensities of a log; None if it was cloned, or another policy logged.
-
-        A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
-        """
-        return None if self.is_cloned or misses_propensities(self.policy, log) else self
+        return mean if self.is_supported is None else actions.raise_to_support(mean, self.is_supported, self.support)
 
     def find_unsupported(
         self, log: BanditLog, components: Iterable[tuple[float, np.ndarray]]
@@ -128,14 +121,6 @@ class SupportedModel:
     def feature_names_in_(self) -> np.ndarray | None:
         """Names of the columns to which the model was fitted."""
         return getattr(self.model, "feature_names_in_", None)
-
-    @classmethod
-    def of(cls, model: Any, log: BanditLog, logging_policy: Policy, support: float) -> SupportedModel:
-        """Return a model with the cost limits of a log; a model that already has limits keeps them."""
-        logging = LoggingPolicy(logging_policy, support)
-        if isinstance(model, SupportedModel):
-            return replace(model, logging=logging)
-        return cls(model, logging, log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions)))
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
@@ -198,24 +183,25 @@ def thompson_propensities(draws: Any) -> np.ndarray:
     return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def find_logging_policy(known: Policy | None, model: object, support: float = SUPPORT) -> LoggingPolicy | None:
-    """Return π0 if it is known, else that of a cost model; None without both, or if the model has no support rule."""
-    if known is not None:
-        return LoggingPolicy(known, support)
+def supporting_policy(model: object) -> LoggingPolicy | None:
+    """Return π0 of a cost model's support rule; None if the model has no such rule."""
     return model.logging if isinstance(model, SupportedModel) and model.logging.support else None
 
 
-def misses_propensities(policy: Policy, log: BanditLog) -> float:
-    """Return the largest relative difference between a policy's probabilities and the propensities; 0 for rounding."""
+def has_propensities(policy: Policy, log: BanditLog) -> bool:
+    """Return whether a policy's probabilities of the logged actions are the propensities of a log, up to rounding.
+
+    A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
+    """
     _, log_prob, _ = policy.evaluate(log, name="logging policy")
     with np.errstate(over="ignore"):
-        largest = float(np.abs(np.expm1(log_prob - log.log_propensity)).max())
-    return largest if largest > ROUNDED else 0.0
+        return not np.abs(np.expm1(log_prob - log.log_propensity)).max() > ROUNDED
 
 
 def raise_to_support(mean: np.ndarray, log: BanditLog, support: float) -> np.ndarray:
     """Return an estimate of π0, in the shape of scores, in which actions have the support that the log shows."""
-    return _raise(mean, log.actions, _find_supported(log, mean, support), support)
+    is_supported = _find_supported(log, mean, support)
+    return mean if is_supported is None else log.actions.raise_to_support(mean, is_supported, support)
 
 
 def _find_supported(log: BanditLog, mean: np.ndarray, support: float) -> np.ndarray | None:
@@ -223,19 +209,19 @@ def _find_supported(log: BanditLog, mean: np.ndarray, support: float) -> np.ndar
     return None if log.imitated_propensities else log.actions.find_supported(log, mean, support)
 
 
-def _raise(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, support: float) -> np.ndarray:
-    return mean if is_supported is None else actions.raise_to_support(mean, is_supported, support)
-
-
 def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | None, support: float) -> SupportedModel:
     """Return a cost model that is trusted only where the logging policy has support.
 
     If ``logging_policy`` is None, the logging policy of the model is used. If it has none, the policy is cloned from
-    the log.
+    the log. A model that already has cost limits keeps them, others get those of the log.
     """
     if logging_policy is not None:
-        return SupportedModel.of(model, log, logging_policy, support)
+        logging = LoggingPolicy(logging_policy, support)
+    elif isinstance(model, SupportedModel):
+        logging = replace(model.logging, support=support)
+    else:
+        logging = LoggingPolicy.clone(log, support)
     if isinstance(model, SupportedModel):
-        return model.with_support(support)
-    cloned = LoggingPolicy.clone(log, support)
-    return replace(SupportedModel.of(model, log, cloned.policy, support), logging=cloned)
+        return replace(model, logging=logging)
+    limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
+    return SupportedModel(model, logging, limits)

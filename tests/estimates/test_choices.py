@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
 from drcrm.estimates import ESTIMATES
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import restrict_to_support
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import cloned_coefficients
 from drcrm.policies.prepared_log import PreparedLog
@@ -56,7 +56,7 @@ def test_objectives_equal_arithmetic_of_50_digits(entry, kind):
     logging_policy, policy = SoftmaxPolicy(logging), SoftmaxPolicy(theta)
     for row in entry["found"]:
         risk, weight, support = BALLS[row["risk"]](row["radius"]), Clipped(row["clip"]), row["support"]
-        model = SupportedModel.of(cost_model(B), log, logging_policy, support)
+        model = restrict_to_support(cost_model(B), log, logging_policy, support)
         value, gradient = make_objective(log, risk, weight, row["estimate"], model)(theta)
         assert value == pytest.approx(row["value"], rel=1e-10, abs=1e-10)
         assert gradient == pytest.approx(np.array(row["gradient"]), rel=1e-10, abs=1e-10)

@@ -10,7 +10,7 @@ from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import restrict_to_support
 
 COSTS = (-2.0, 0.5)
 PI, PI0, OTHER = np.array([0.1, 0.6, 0.3]), np.array([0.7, 0.1, 0.2]), np.array([0.3, 0.3, 0.4])
@@ -290,7 +290,7 @@ def test_the_stored_policy_of_another_log_does_not_hide_missing_actions():
     """The stored policy takes both actions; that of the later log never takes the second one for x = 1."""
     stored = np.zeros((2, 2))
     first, policy = week(2000, 0, stored), SoftmaxPolicy(np.array([[0.0, 1.0], [0.0, 0.0]]))
-    model = SupportedModel.of(CostModel().fit(first), first, SoftmaxPolicy(stored), 0.05)
+    model = restrict_to_support(CostModel().fit(first), first, SoftmaxPolicy(stored), 0.05)
     later = week(2000, 1, np.array([[0.0, -30.0], [0.0, 0.0]]))
     assert not policy_certificate(policy, first, "dr", cost_model=model).missing
     assert policy_certificate(policy, later, "dr", cost_model=model).missing

@@ -7,7 +7,7 @@ from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.optimization import lbfgs
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -99,7 +99,7 @@ def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, polic
 
 def test_improvements_are_tested_by_paired_differences(learned, policy):
     train, heldout, result = learned
-    model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
+    model, fits = restrict_to_support(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
     for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
         difference = paired_differences(policy, coef, heldout, model)
         expected = upper_bound(difference, 0.95, weights=heldout.count) if difference.any() else 0

@@ -27,8 +27,15 @@ from drcrm.evaluation.certificate import Certificate, certify
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_support
 from drcrm.evaluation.policy_terms import Charges, Terms, choose_limit, compute_shifted_terms, compute_terms
-from drcrm.evaluation.sensitivity import Sensitivity, estimate_difference, estimate_value, worst_cases
-from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, find_logging_policy, restrict_to_support
+from drcrm.evaluation.sensitivity import Sensitivity, estimate_cost, worst_cases
+from drcrm.logging_policy import (
+    SUPPORT,
+    LoggingPolicy,
+    SupportedModel,
+    has_propensities,
+    restrict_to_support,
+    supporting_policy,
+)
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import TabularPolicy, policies_for_log
 from drcrm.risks import MeanRisk, Risk
@@ -213,9 +220,10 @@ class Evaluation:
             support = model.logging.support if isinstance(model, SupportedModel) else 0
             model = restrict_to_support(model, self.log, known, support or SUPPORT)
             return model, model.logging
-        stored = find_logging_policy(None, model)
-        stored = stored and stored.known_on(self.log)
-        return None if stored is None else (model, stored)
+        stored = supporting_policy(model)
+        if stored is None or stored.is_cloned or not has_propensities(stored.policy, self.log):
+            return None
+        return model, stored
 
     def _once(self, key: tuple, owner: Any, compute: Callable[[], Any]) -> Any:
         """Return a result that evaluations by other estimates share; ``owner`` is the object that it belongs to."""
@@ -326,16 +334,18 @@ class Evaluation:
 
     def value(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
-        return estimate_value(self, confidence)
+        return estimate_cost(self, confidence, is_paired=False)
 
     def difference(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
-        return estimate_difference(self, confidence)
+        return estimate_cost(self, confidence, is_paired=True)
 
     @cached_property
     def unsupported_mass(self) -> float | None:
         """Probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
-        log, logging = self.log, find_logging_policy(self.logging_policy, self.cost_model, self.threshold or SUPPORT)
+        log, known = self.log, self.logging_policy
+        stored = supporting_policy(self.cost_model)
+        logging = stored if known is None else LoggingPolicy(known, self.threshold or SUPPORT)
         if logging is None or not self.policy.knows_all_actions:
             return None
         mass, _ = logging.find_unsupported(log, self.policy.components("its unsupported actions"))

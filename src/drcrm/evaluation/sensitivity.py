@@ -29,26 +29,19 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
-def estimate_value(evaluation: Evaluation, confidence: float) -> Interval:
-    """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
-    terms, unknown = evaluation.terms, np.full(len(evaluation.log.cost), np.nan)
-    z = terms.linear if isinstance(evaluation.risk, MeanRisk) else unknown
-    return _interval(evaluation, z, terms.value, confidence, _notes(evaluation, terms))
+def estimate_cost(evaluation: Evaluation, confidence: float, is_paired: bool) -> Interval:
+    """Return the estimate of the policy's cost, or of another risk, with an interval and notes.
 
-
-def estimate_difference(evaluation: Evaluation, confidence: float) -> Interval:
-    """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
-    terms, reference = evaluation.terms, evaluation.reference
-    z, notes = subtract(terms.linear, reference.linear), _notes(evaluation, terms)
-    if not evaluation.has_logged_costs:
-        notes += _notes(evaluation, reference)
-    return _interval(evaluation, z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
-
-
-def _interval(
-    evaluation: Evaluation, z: np.ndarray, value: float, confidence: float, notes: tuple[str, ...]
-) -> Interval:
+    With ``is_paired``, the baseline's cost is subtracted, in paired differences of the rows.
+    """
     terms, log, limit = evaluation.terms, evaluation.log, evaluation.limit
+    z = terms.linear if isinstance(evaluation.risk, MeanRisk) else np.full(len(log.cost), np.nan)
+    value, notes = terms.value, _notes(evaluation, terms)
+    if is_paired:
+        reference = evaluation.reference
+        z = subtract(z, reference.linear)
+        value = value - reference.value if z.any() else 0.0
+        notes += () if evaluation.has_logged_costs else _notes(evaluation, reference)
     return Interval.of(
         z,
         log,

@@ -9,7 +9,7 @@ from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, refuse_errors
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.classifier_policy import fit_classifier, row_weights
 from drcrm.selection.registry.user_classes import make_object
@@ -41,7 +41,7 @@ def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: 
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     fitted = RegressorModel(HistGradientBoostingRegressor(random_state=seed)).fit(log)
-    costs = SupportedModel.of(fitted, log, logging_policy, SUPPORT).effects(X, log.actions)
+    costs = restrict_to_support(fitted, log, logging_policy, SUPPORT).effects(X, log.actions)
     is_cheapest = costs == costs.min(axis=1, keepdims=True)
     return is_cheapest / is_cheapest.sum(axis=1, keepdims=True)
 

@@ -9,7 +9,7 @@ import pytest
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import restrict_to_support
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
 from drcrm.logs.decisions.opened_log import OpenedLog
@@ -43,7 +43,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     train, log = draw_log(rng, rows), draw_log(rng, rows)
     make_policy = class_for(log.actions)
     logging = make_policy(np.zeros((FEATURES + 1, ACTIONS)), None)
-    model = SupportedModel.of(CostModel().fit(train), train, logging, 0.05)
+    model = restrict_to_support(CostModel().fit(train), train, logging, 0.05)
     model = replace(model, logging=replace(model.logging, is_cloned=True))
     coefs = rng.normal(size=(n_candidates, FEATURES + 1, ACTIONS))
     coefs[:, -1, 0] -= 6

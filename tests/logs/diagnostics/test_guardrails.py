@@ -13,7 +13,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import restrict_to_support
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.judged_constraints import describe_constraints, rate
@@ -183,7 +183,7 @@ def test_actions_without_support_are_charged_the_largest_cost():
     log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -rng.random(2000))
     costs = (rng.random(2000) < 0.1).astype(float)
     logging = policy_for_log(np.column_stack([1 - p, p]), log)
-    model = SupportedModel.of(CostModel().fit(log), log, logging, 0.05)
+    model = restrict_to_support(CostModel().fit(log), log, logging, 0.05)
     policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
     outcomes = guard([COST], log, costs[:, None], "dr")
     settings = ComparisonSettings()

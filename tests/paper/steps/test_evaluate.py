@@ -11,7 +11,7 @@ from scipy.special import expit
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.files import read_npz, write_npz
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
 
 CERTIFICATE = ["estimate", "bound", "effective_size"]
@@ -72,7 +72,7 @@ def test_certificates_are_those_of_the_library(toy, metrics, estimate, tmp_path)
     assert table.loc[["logging", "skyline"], CERTIFICATE].isna().all(axis=None)
     train, heldout = read_log(toy / "replay4/log.npz")
     logging = read_policy(toy / "logging.npz", train.actions)
-    model = SupportedModel.of(read_cost_model(toy / "replay4/cost_model.npz"), train, logging, SUPPORT)
+    model = restrict_to_support(read_cost_model(toy / "replay4/cost_model.npz"), train, logging, SUPPORT)
     options = {"cost_model": model} if estimate == "dr" else {"logging_policy": logging}
     for algorithm, choices in (("kl_dro", len(GRID)), ("cips", 1)):
         row, fits = table.loc[algorithm], read_npz(toy / f"replay4/{algorithm}.npz", FIT)

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from drcrm import SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.files import read_npz, write_npz
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.paper.array_files import read_cost_model, read_log, read_truth
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.score_names import SCORES
@@ -115,7 +115,7 @@ def test_certificates_are_error_rates_too(single, rows):
     train, heldout = read_log(single / "log.npz")
     policy = SoftmaxPolicy(read_npz(single / "dr.npz", ["coef"])["coef"][0])
     logging_policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
-    model = SupportedModel.of(read_cost_model(single / "cost_model.npz"), train, logging_policy, SUPPORT)
+    model = restrict_to_support(read_cost_model(single / "cost_model.npz"), train, logging_policy, SUPPORT)
     expected = policy_certificate(policy, heldout, estimate="dr", cost_model=model, by="context", check_tails=False)
     row, (right, wrong) = rows.loc["dr", "snips"], CLICKS
     assert row["estimate"] == pytest.approx((expected.value + right) / (right - wrong))

@@ -17,7 +17,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import default_estimate
 from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.files import read_npz, write_csv
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation.truth import Rates, Truth
@@ -58,7 +58,7 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     train, heldout = read_log(files["log"])
     model = None
     if "cost_model" in files:
-        model = SupportedModel.of(read_cost_model(files["cost_model"]), train, logging_policy, SUPPORT)
+        model = restrict_to_support(read_cost_model(files["cost_model"]), train, logging_policy, SUPPORT)
     certify = partial(_certify, heldout, truth, settings["click_rates"], logging_policy, model)
     drawn: Any = slice(None)
     if settings["test_shift"] is not None:
