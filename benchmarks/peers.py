@@ -3,7 +3,7 @@
 The script trains the logging policy π0, CIPS and classifiers of the logged actions with numpy, scipy and scikit-learn.
 It imports nothing from the project and uses other random streams. MIRROR is a folder with the LibSVM files of the data
 sets. The script prints and writes, for each data set, sharpness, click rates and algorithm, the mean expected and
-greedy errors on the test file over the seeds, and their standard errors. tests/pages/test_peers.py compares the
+greedy errors on the test file over the seeds, and their standard errors. tests/pages/test_one_action.py compares the
 experiment `single_choice` with them.
 
 Two choices of the project affect results but are not part of a formula:

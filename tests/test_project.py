@@ -144,11 +144,6 @@ def test_paths_named_in_contributing_exist():
     assert not [path for path in paths if not (ROOT / path).exists() and path not in ("results/", "weights.py")]
 
 
-def test_every_experiment_is_listed():
-    page = (ROOT / "docs/reference/configuration.md").read_text()
-    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in page]
-
-
 def make(*arguments: str) -> subprocess.CompletedProcess:
     """Run make without the variables of a make that runs the tests."""
     outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from page_numbers import (
+from fixtures.page_numbers import (
     PAPER,
     SCENE_AND_YEAST,
     SETS,

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from page_numbers import check_claims, ends, numbers, rounded
+from fixtures.page_numbers import check_claims, ends, numbers, rounded
 from pages.published import study
 
 from drcrm.evaluation.overlap import MANY_ROWS

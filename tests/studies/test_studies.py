@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from fixtures.page_numbers import numbers, rounded
 from fixtures.pipeline import jobs, snakemake, write_config
 from fixtures.reference_formulas import bound_by_loops
-from page_numbers import numbers, rounded
 from scipy.stats import binom, t
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import Ridge
@@ -23,7 +23,7 @@ from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.diagnosis import diagnose
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 UNPUBLISHED = {
     "sharp_coverage",
     "shift_learning",

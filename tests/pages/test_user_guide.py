@@ -1,11 +1,11 @@
-"""Numbers of the pages on near-deterministic logging policies come from docs/results."""
+"""Numbers on the pages on near-deterministic logging policies, changed environments, and data of other authors."""
 
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from page_numbers import (
+from fixtures.page_numbers import (
     ROOT,
     check_claims,
     ends,
@@ -13,11 +13,13 @@ from page_numbers import (
     means_and_errors,
     numbers,
     page_text,
+    rounded,
 )
 from pages.published import losses, metrics, study
-from pages.result_tables import ETAS
+from pages.result_tables import ETAS, SHIFTED_SETS, TESTS
 from pages.result_tables import SHARPNESS_SETS as SETS
 from scipy import stats
+from shift_accuracy import EFFICIENCY_BOUND
 
 PAGE = "docs/user-guide/near-deterministic.md"
 DOUBLY_ROBUST = [
@@ -183,5 +185,104 @@ def test_small_logs():
             ],
             "DR without it in # of # settings, and worse in #": [ahead, 56, behind],
             "by # to # percentage points": ends(100 * harm for harm in few.values()),
+        },
+    )
+
+
+SHIFT = "docs/user-guide/environment-shift.md"
+
+
+def test_sentences_on_estimates():
+    """By a one-sided test at 5 %."""
+    assert study("shift_accuracy")["missing"].sum() == 0
+    rows = study("shift_accuracy").query("n == 20000 and propensities == 'known' and estimate == 'dr'")
+    excess = 1e5 * rows["square"].to_numpy() - 1.3 * np.array(EFFICIENCY_BOUND)
+    assert (excess < 1.645e5 * rows["square_error"].to_numpy()).all()
+    squares, errors = (1e5 * rows[name].to_numpy() / EFFICIENCY_BOUND for name in ("square", "square_error"))
+    claim = "mean squared error is # to # times the efficiency bound, ± #"
+    check_claims(SHIFT, {claim: [*rounded([squares.min(), squares.max()], 2), round(errors.max(), 2)]})
+
+
+def test_sentences_on_the_coverage_of_certificates_and_of_the_breakeven():
+    rows = study("shift_coverage")
+    assert (rows["logs"] == 500).all()
+    assert set(rows["n"]) == {2000, 10_000}
+    assert set(rows["quantity"]) == {"cost", "difference", "breakeven"}
+    assert rows["coverage"].min() >= 0.93
+    refused = np.sort(rows["refused"])
+    check_claims(
+        SHIFT,
+        {
+            "at least # % have a right one, in each setting of # logs": [round(100 * rows["coverage"].min(), 1), 500],
+            "In one setting, # % of the logs get none; in the others, at most # %": [
+                round(100 * refused[-1]),
+                round(100 * refused[-2], 1),
+            ],
+        },
+    )
+
+
+def test_sentences_on_shifted_test_sets():
+    def gaps(reference: str, factor: int) -> np.ndarray:
+        """Return mean losses of shift_snips minus those of a reference, for label vectors or for one of K actions."""
+        datasets = [data for data, (_, of_set, _) in SHIFTED_SETS.items() if of_set == factor]
+        pairs = [(test, data) for data in datasets for test in TESTS]
+        return np.array([(losses(*pair, "shift_snips") - losses(*pair, reference)).mean() for pair in pairs])
+
+    assert min(gaps("kl_dro_dr", 1).min(), gaps("kl_dro_dr", 100).min()) > 0
+    claims = {
+        "`shift_snips` has # to # fewer wrong labels": ends(-gaps("snips", 1), 2),
+        "up to # points more errors if one of K actions is right": [round(100 * gaps("snips", 100).max(), 1)],
+        "Mean losses over # seeds": [len(losses(TESTS[0], "digits", "dr"))],
+    }
+    check_claims(SHIFT, claims)
+    for test in TESTS:
+        for data in SHIFTED_SETS:
+            assert losses(TESTS[0], data, "logging").mean() <= losses(test, data, "logging").mean()
+
+
+JOBSEEKERS = "docs/user-guide/jobseekers.md"
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> pd.DataFrame:
+    rows = study("behaghel")
+    return rows[rows["part"] == "verdict"].set_index("propensities")
+
+
+def test_sentences_on_verdicts_and_gains(verdicts):
+    assert verdicts["verdict"].tolist() == ["the log is wrong"] * 2 + ["better"] * 2
+    strata, estimated = (verdicts.loc[kind] for kind in ("arm by month, unit", "estimated"))
+    table = r"\| better \| # \| # \| # \|"
+    first = rf"local unit {table}"
+    values = [[*rounded(row[["value", "bound"]], 1), round(row["sensitivity"], 2)] for row in (strata, estimated)]
+    check_claims(
+        JOBSEEKERS,
+        {
+            "within six months: # % of the held-out rows": rounded([strata["logging"]], 1),
+            first: values[0],
+            rf"auto` {table}": values[1],
+            r"The gain\*\* is # percentage points on the # held-out rows, and at least # with": [
+                *(values[0][0], 8449.0, values[0][1]),
+            ],
+            r"Γ\* = #: if the odds of the propensities are off by more than # %": [
+                values[0][2],
+                round(100 * values[0][2] - 100),
+            ],
+        },
+    )
+    exponents = [int(verdicts.loc[kind, "audit"]) for kind in ("arm", "arm by month")]
+    assert [f"10^{exponent}" for exponent in exponents] == ["10^74", "10^10"]
+    assert all(f"10^{exponent}" in page_text(JOBSEEKERS) for exponent in exponents)
+
+
+def test_sentences_on_shift(verdicts):
+    radius = verdicts.loc["arm by month, unit", "breakeven_shift"]
+    lost = 100 - verdicts.loc["arm by month, unit", "logging"]
+    check_claims(
+        JOBSEEKERS,
+        {
+            r"κ\* = #: up to this radius": [round(radius, 2)],
+            "the comparison ends: # % of the held-out jobseekers": [round(lost, 1)],
         },
     )

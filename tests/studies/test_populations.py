@@ -1,13 +1,16 @@
-"""The distribution of a logged draw, compared with loops over all pairs and with losses in closed form."""
+"""The distribution of a logged draw, by loops over all pairs, and the study's divergences in closed form."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from other_divergences import CressieRead3, TotalVariation
 from population import Population, draw_policies, enumerate_losses
+from scipy.optimize import linprog
 
 from drcrm.errors import InputError
 from drcrm.paper.simulation.truth import LabelTruth
+from drcrm.risks import PhiBall
 
 
 @pytest.fixture
@@ -61,3 +64,24 @@ def test_too_many_pairs_or_too_few_contexts_are_an_error(random_policy):
         enumerate_losses(*policies, np.ones((2, 4)), np.zeros((2, 25), dtype=np.uint8))
     with pytest.raises(InputError, match="the theory needs at least 2 contexts, one for each policy, got 1"):
         draw_policies(np.ones((1, 4)), np.ones((1, 3)), np.random.default_rng(0))
+
+
+def test_cressie_and_read_with_k_3_is_coherent_and_has_a_closed_form():
+    divergence, share = CressieRead3(), np.array([0.4, 0.6])
+    t = np.geomspace(1e-3, 1e3, 50)
+    assert divergence.phi(t) == pytest.approx((t**3 - 3 * t + 2) / 6, rel=1e-9, abs=1e-9)
+    divergence.check()
+    for smaller in (1e-6, 0.03, 0.3):
+        density = np.array([(1 - 0.6 * smaller) / 0.4, smaller])
+        value, worst = PhiBall(divergence, share @ divergence.phi(density))([0.0, -1.0], share)
+        assert value == pytest.approx(-0.6 * smaller, abs=1e-12)
+        assert worst == pytest.approx(share * density, abs=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.3, 1.9])
+def test_total_variation_is_a_linear_program(radius):
+    """q = 1/n + up − down with Σ up + Σ down ≤ radius."""
+    z = np.random.default_rng(0).normal(size=20)
+    ones, bounds = np.ones(20), [(0, None)] * 20 + [(0, 1 / 20)] * 20
+    solution = linprog(np.r_[-z, z], [np.r_[ones, ones]], [radius], [np.r_[ones, -ones]], [0], bounds)
+    assert PhiBall(TotalVariation(), radius)(z)[0] == pytest.approx(z.mean() - solution.fun, abs=1e-8)

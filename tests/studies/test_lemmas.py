@@ -1,15 +1,23 @@
-"""The tables of the lemmas, each compared with an independent computation."""
+"""Tables of the lemmas, each compared with an independent computation, their figures and their command."""
 
+import os
+
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from lemma_tables import FEW, SAMPLE, TABLES, expansion
+import theory
+from lemma_figures import BOUND_LOOKS, COVERED, FIGURES, TAILS
+from lemma_tables import FEW, LEMMA_COLUMNS, SAMPLE, TABLES, expansion
 from population import Population
 from scipy import stats
 from scipy.optimize import minimize_scalar
+from theory import LEMMA_FIGURES
 
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
+from drcrm.files import write_npz
+from drcrm.paper.reports.plan import RC
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
@@ -169,3 +177,79 @@ def test_balls_of_one_value_weigh_differently(skewed):
 def test_equal_losses_are_an_error(lemma):
     with pytest.raises(InputError, match=r"losses must differ, but all [0-9]+ losses with left tails are -2"):
         table(lemma, {"left": Population(np.array([-2.0]), np.array([1.0]))})
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    """The table of each lemma on costs with three values, as read from its file."""
+    probability = np.array([0.2, 0.3, 0.5])
+    costs = {"light": np.array([-2.0, -1, 0]), "left": np.array([-9.0, -1, 0]), "right": np.array([9.0, 1, 0])}
+    populations = {tail: Population(z, probability) for tail, z in costs.items()}
+    tables = {}
+    for lemma, tabulate in TABLES.items():
+        rows = pd.DataFrame(list(tabulate(populations, 2, np.random.default_rng(0))))
+        tables[lemma] = rows[LEMMA_COLUMNS[lemma]].replace("", np.nan)  # an empty cell
+    return tables
+
+
+def test_every_table_bound_and_tail_has_a_look(tables):
+    assert list(LEMMA_FIGURES) == list(FIGURES)
+    assert {figure["lemma"] for figure in LEMMA_FIGURES.values()} == set(TABLES) == set(LEMMA_COLUMNS)
+    bounds = [tables["lemma1"]["method"], tables["lemma2"]["divergence"], tables["weights"]["divergence"]]
+    bounds.append(tables["anytime"]["method"])
+    assert set(pd.concat(bounds)) == set(BOUND_LOOKS)
+    assert len({(look.colour, look.marker) for look in BOUND_LOOKS.values()}) == len(BOUND_LOOKS)
+    assert all(set(table["tail"]) == set(TAILS) for table in tables.values())
+
+
+@pytest.mark.parametrize("name", [*FIGURES][::2])
+def test_legends_are_inside_and_panels_have_at_most_seven_series(name, tables):
+    with matplotlib.rc_context(RC):
+        figure = FIGURES[name](tables[LEMMA_FIGURES[name]["lemma"]])
+        figure.draw_without_rendering()
+        box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
+    for axes in figure.axes:
+        labels = set(axes.get_legend_handles_labels()[1])
+        assert len(labels - {"a loss", "Student", "a weight reaches 0", "ε of Lemma 1, δ = 0.05"}) <= 7
+
+
+@pytest.mark.parametrize(
+    ("name", "radius", "method"), [("coverage_95", "one_sided", "kl"), ("coverage_divergences", "one_sided", "chi2")]
+)
+def test_coverage_has_a_panel_for_each_tail(tables, name, radius, method):
+    table, look = tables["lemma1"], {"kl": COVERED["kl", "one_sided"], "chi2": BOUND_LOOKS["chi2"]}[method]
+    for axes, kind in zip(FIGURES[name](table).axes, TAILS, strict=True):
+        curves = {container.get_label(): container[0].get_ydata() for container in axes.containers}
+        is_curve = (table["radius"] == radius) & (table["method"] == method) & (table["confidence"] == 0.95)
+        curve = table[is_curve & (table["tail"] == kind)]
+        np.testing.assert_array_equal(curves[look.label], curve["coverage"])
+    low = table.assign(coverage=table["coverage"].where(table["method"] != "mean", 0.1))
+    assert FIGURES[name](low).axes[2].texts[0].get_text() == "naive mean: 0.10 … 0.10 ↓"
+
+
+@pytest.fixture
+def tabulate(labelled, tmp_path, monkeypatch):
+    """Return a function that writes the table of lemma 3 for a seed, and returns its path."""
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the command sets threads
+    X, labels = labelled(n=60, labels=3)
+    write_npz(tmp_path / "train.npz", X=X, labels=labels)
+
+    def run(seed: int, name: str):
+        options = {"lemma": "lemma3", "dataset": "toy", "seed": seed, "repetitions": 1, "train": tmp_path / "train.npz"}
+        path = tmp_path / name
+        theory.main(["table", *(f"--{key}={value}" for key, value in options.items()), "--output", str(path)])
+        return path
+
+    return run
+
+
+def test_a_lemma_is_tabulated_with_the_same_bytes_for_the_same_seed_and_drawn(tabulate, tmp_path):
+    first, second, third = (tabulate(seed, name) for seed, name in ((0, "a.csv"), (0, "b.csv"), (1, "c.csv")))
+    assert first.read_bytes() == second.read_bytes() != third.read_bytes()
+    assert list(pd.read_csv(first)) == LEMMA_COLUMNS["lemma3"]
+    arguments = ["--table", str(first), "--output", str(tmp_path / "a.svg"), str(tmp_path / "a.png")]
+    theory.main(["figure", "--figure", "penalty", *arguments])
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.csv: no column 'temperature'"):
+        theory.main(["figure", "--figure", "duality", *arguments])

@@ -1,16 +1,24 @@
-"""Generated pages of the documentation: content, error messages, links, and that committed tables are current."""
+"""Generated pages and tables of the documentation: content, error messages and links, and that they are current."""
 
 import gzip
 import importlib.util
+import json
 import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
+import yaml
+from build import TABLES, fill, hand_written_pages
+from pages.reference_pages import command_parsers, config_keys, format_commands, mapping_keys
+from pages.repository_pages import link_experiments, relink
 
 from drcrm.errors import InputError
+from drcrm.logs.cli.arguments import COMMANDS
+from drcrm.paper.config import project_config
 from drcrm.paper.reports.roles import COLUMNS, GRID_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +44,14 @@ SECTIONS = [
     "Differences to POEM",
 ]
 METRICS, GRIDS = "docs/results/small_metrics.csv.gz", "docs/results/small_grids.csv.gz"
+MODULES = "drcrm", "drcrm.certificates", "drcrm.risks", "drcrm.divergences"
+MAPPING, CONFIG = ROOT / "src/drcrm/mapping/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
+BLOCK = re.compile(r"<!-- (?:table|study|losses)\b[^\n]*? -->\n.*?<!-- end -->", re.DOTALL)
+BLOCKS = {
+    block[0].split(" -->")[0]: block[0]
+    for path in hand_written_pages()
+    for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
+}
 
 
 def load_build(root: Path) -> ModuleType:
@@ -170,9 +186,10 @@ def test_an_invalid_file_is_reported(build, file, content, message):
         page_of(build)
 
 
-def test_every_finished_experiment_is_described():
+def test_every_experiment_is_described():
     described = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
-    assert not [name for name in load_build(ROOT).finished() if f"\n| `{name}` | " not in described]
+    names = {*load_build(ROOT).finished(), *project_config(ROOT)["experiments"]}
+    assert not [name for name in names if f"\n| `{name}` | " not in described]
 
 
 def test_the_page_of_an_older_run_is_written():
@@ -198,3 +215,59 @@ def test_relative_links_exist_in_a_clone(document):
     text = document.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|href)="([^"]+)"', text)
     assert not [link for link in links if not re.match(r"\w+:", link) and is_broken(link, document)]
+
+
+def rows_of(page: str) -> list[list[str]]:
+    return [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_with_all_options(name):
+    section = format_commands().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    actions = command_parsers()[name]._actions
+    options = {option for action in actions for option in action.option_strings}
+    assert options <= set(re.findall(r"(?<![\w-])--?\w[\w-]*", section))
+    assert all(action.help for action in actions)
+
+
+def test_every_public_name_is_in_the_reference():
+    page = (ROOT / "docs/reference/api.rst").read_text(encoding="utf-8")
+    sections = [section.partition("\n") for section in page.split(".. currentmodule:: ")[1:]]
+    for module in MODULES:
+        names = {name for home, _, text in sections if home == module for name in re.findall(r"^   (\w+)$", text, re.M)}
+        assert set(import_module(module).__all__) - {"DIVERGENCES"} == names
+
+
+def test_every_mapping_key_is_explained():
+    page = mapping_keys()
+    assert page in (ROOT / "docs/user-guide/log-formats.md").read_text(encoding="utf-8"), "run `make docs`"
+    assert [row[0].strip(" `") for row in rows_of(page)] == list(json.loads(MAPPING.read_text())["properties"])
+    assert all(cell.strip() for row in rows_of(page) for cell in row)
+
+
+def test_every_configuration_key_is_explained():
+    schema = yaml.safe_load(CONFIG.read_text())
+    page = config_keys()
+    assert page in (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8"), "run `make docs`"
+    keys = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
+    documented = {re.match(r" `(\w+)`", row[0])[1] for row in rows_of(page)}
+    assert keys | set(schema["properties"]) <= documented
+    assert not [row[0] for row in rows_of(page) if not (row[1].strip() and row[3].strip())]
+
+
+def test_links_of_a_moved_file_lead_to_the_same_place():
+    text = '[a](docs/paper/theory.md#x) [b](../b.md) [c](https://d.e/f) [g](#h) <img src="docs/figures/i.png">'
+    moved = relink(text, "README.md", "docs/index.md")
+    assert moved == '[a](paper/theory.md#x) [b](../../b.md) [c](https://d.e/f) [g](#h) <img src="figures/i.png">'
+    rows = "[a](../results/beyond_metrics.csv.gz) [b](../results/kinds.csv)"
+    assert link_experiments(rows) == "[a](../experiments/beyond.md) [b](../results/kinds.csv)"
+    assert relink("[a](../../README.md)", "docs/paper/a.md", "docs/paper/a.md") == "[a](../index.md)"
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_table_is_current(name):
+    assert fill(BLOCKS[name]) == BLOCKS[name], "run `make docs`"
+
+
+def test_every_table_is_on_a_page():
+    assert {f"<!-- table {name}" for name in TABLES} <= set(BLOCKS)
