@@ -70,10 +70,10 @@ test-browser: .venv/installed
 	$(PYTEST) tests/browser
 
 test-slurm: .venv/slurm
-	python -m pytest tests/slurm/test_demo.py
+	python -m pytest tests/slurm -k demo
 
 test-slurm-faults: .venv/slurm
-	python -m pytest tests/slurm/test_faults.py
+	python -m pytest tests/slurm -k "not demo"
 
 fuzz: .venv/installed
 	python -m pytest -n $(CORES) --hypothesis-profile=explore $(if $(SEED),--hypothesis-seed=$(SEED)) \

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import write_config, write_data
 
-from faults.harness import CONFIG, run
+from faults import CONFIG, run
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Relations between answers: the same question in another form has the same answer.
+"""Relations between answers: the same question in another form has the same answer, and ``learn`` tests on later rows.
 
 Each function takes a case and raises AssertionError if the relation does not hold. A row
 has the relation if ``applies`` of the row is true.
@@ -6,31 +6,20 @@ has the relation if ``applies`` of the row is true.
 
 from __future__ import annotations
 
-import warnings
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
 
-from drcrm import ActionLists, BanditLog, off_policy_value, read_log
-from drcrm.certificates import policy_certificate
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.serving.served_policy import load_policy
 from drcrm.policies.base import MixturePolicy
-from matrix.cases import Case
-from matrix.commands import assert_same_numbers, is_close, numbers_of
-from matrix.logs import CATEGORIES, MOST_ROWS, UNITS, SmallLog, arrays_of, logging_probabilities, mapping_of, table_of
+from matrix.cases import LOGGING, Case, earlier_log, write_fixed_policies, write_log
+from matrix.commands import assert_same_numbers, is_close, numbers_of, run
+from matrix.logs import CATEGORIES, SmallLog, mapping_of
 from matrix.options import Row
-from matrix.policies import (
-    LOGGING,
-    earlier_log,
-    model_effects,
-    policy_probabilities,
-    policy_scores,
-    write_fixed_policies,
-)
 
 Applies = Callable[[Row], bool]
 RELATIONS: dict[str, tuple[Callable[[Case], None], Applies]] = {}
@@ -239,185 +228,56 @@ def logging_policy_differs_by_zero(case: Case) -> None:
     assert abs(difference["value"]) <= 1e-7 * (1 + max(map(abs, log.cost_range)))
 
 
-@relation(lambda row: row.propensity != "estimated")
-def estimates_by_numpy(case: Case) -> None:
-    """The estimates are those of their formulas, with the policy computed by numpy from the raw contexts."""
-    estimates = {name: entry["value"] for name, entry in case.numbers["estimates"].items() if entry}
-    expected = expected_estimates(case)
-    for name in expected.keys() & estimates.keys():
-        assert is_close(expected[name], estimates[name], 1e-9), (name, expected[name], estimates[name])
+FAST = {
+    "estimator": "KLDRO",
+    "parameter": "radius",
+    "grid": [0.01],
+    "options": {"estimate": "dr", "start": "model", "tilt": "auto"},
+}
 
 
-@relation(lambda row: row.is_watched and row.propensity != "estimated")
-def looks_are_about_the_mean_per_row(case: Case) -> None:
-    """At every look the target is that of one look, also if groups have different sizes."""
-    running, expected = case.answer.json["running"], expected_estimates(case)
-    if running["estimate"] in expected:
-        assert is_close(running["value"], expected[running["estimate"]], 1e-9), (running, expected)
-    if case.row.reference != "baseline" and "ips" in running["estimate"]:
-        difference = expected["ips"] - expected["logging"]
-        assert is_close(running["difference"], difference, 1e-9, abs(expected["ips"])), (running, expected)
-
-
-def expected_estimates(case: Case) -> dict[str, float]:
-    """Return the estimates by numpy; at every look those of centred costs, o + w (c − o) for the origin o."""
-    log, h = case.log, case.log.weight / case.log.weight.sum()
-    w = policy_probabilities(log) / log.propensity
-    origins = {"once": 0.0, "anytime": h @ (w * log.cost) / (h @ w), "asymptotic": h @ log.cost}
-    origin = origins[case.row.look]
-    if (case.answer.json["running"] or {}).get("estimate") == "dr":
-        origin = 0.0
-    expected = {"ips": origin + h @ (w * (log.cost - origin)), "snips": h @ (w * log.cost) / (h @ w)}
-    if case.numbers["unsupported"] == 0:
-        expected["dm"], expected["dr"] = modelled_costs(log, w, h)
-    assert is_close(h @ log.cost, case.answer.json["logging"]["value"], 1e-9)
-    return expected | {"logging": float(h @ log.cost)}
-
-
-def modelled_costs(log: SmallLog, w: np.ndarray, h: np.ndarray) -> tuple[float, float]:
-    """Return the direct estimate and the doubly robust one with the fixed cost model."""
-    scores, effects = policy_scores(log), model_effects(log)
-    if log.row.kind == "labels":
-        mean = 0.9 * expit(scores) + 0.05
-        direct, logged = ((effects[:, :2] * part).sum(axis=1) + effects[:, 2] for part in (mean, log.action))
-    else:
-        mean, effects = 0.9 * softmax(scores, axis=1) + 0.1 / 3, np.clip(effects, *log.cost_range)
-        direct, logged = (mean * effects).sum(axis=1), effects[np.arange(log.n), log.action]
-    return float(h @ direct), float(h @ (direct + w * (log.cost - logged)))
+def learn(case: Case, log: SmallLog) -> dict:
+    """Return the answer of ``learn`` with held-out rows or with blocks."""
+    row, folder = case.row, case.new_folder()
+    content = {key: value for key, value in mapping_of(log).items() if value != "absent" and key != "slice"}
+    files, options = write_log(log, folder), ["--validation", row.validation, "--output", folder / "policy.npz"]
+    options += ["--baseline", case.policies[1]] if row.reference == "baseline" else []
+    answer = run("learn", *files, "--config", json.dumps(content | {"algorithm": FAST}), *options)
+    assert answer.status == 0, answer.error
+    return answer.json
 
 
 @relation()
-def estimates_are_inside_their_bounds(case: Case) -> None:
-    entries = [case.numbers["certificate"], case.numbers["difference"], *_rails(case)]
-    for entry in entries:
-        for low, high in (("value", "bound"), ("value", "high"), ("low", "value"), ("lower_bound", "value")):
-            ends = entry.get(low), entry.get(high)
-            assert None in ends or ends[0] <= ends[1] + 1e-12 * abs(ends[1]), (low, high, entry)
-    if running := case.answer.json["running"]:
-        assert running["value"] <= running["bound"]
-        lower = running["difference_lower"]  # None if it is refused
-        assert lower is None or lower <= running["difference"] + 1e-12
-        assert running["difference"] <= running["difference_bound"]
-
-
-def _rails(case: Case) -> list[dict[str, Any]]:
-    return [rail["difference"] for rail in case.answer.json["guardrails"] if case.row.guardrail == "absolute"]
-
-
-@relation(lambda row: row.extra == "slices")
-def slices_add_up(case: Case) -> None:
-    slices, total = case.answer.json["slices"], case.log.n
-    assert sum(part["rows"] for part in slices) == total
-    for key, expected in (("logging", case.answer.json["logging"]["value"]), ("policy", _dr_value(case))):
-        mean = sum(part["rows"] * part[key] for part in slices) / total
-        assert expected is None or is_close(mean, expected, 1e-9), (key, mean, expected)
-
-
-def _dr_value(case: Case) -> float | None:
-    """Return the doubly robust estimate if the answer's slices have it; a ratio does not add up."""
-    estimates = case.numbers["estimates"]
-    return estimates["dr"]["value"] if case.numbers["certificate"].get("estimate") == "dr" else None
-
-
-@relation(lambda row: row.guardrail != "none" and (row.estimate in ("ips", "snips") or row.look == "anytime"))
-def guardrail_is_an_outcome(case: Case) -> None:
-    """A guardrail has the numbers of the same question about its outcome."""
-    rail = case.answer.json["guardrails"][0]
-    is_reward = case.row.outcome == "negative_mean"
-    ends = (-1.0, 2.0) if is_reward else (0.0, 1.0)
-    log = replace(with_row(case.log, guardrail="none", shift="none"), cost=case.log.guard, cost_range=ends)
-    log = replace(log, is_reward=case.log.is_reward)
-    answer = case.ask(log, options=None).json["candidates"][0]["difference"]
-    keys = ("value", "bound") if case.row.guardrail == "absolute" else ("value",)
-    for key in keys:
-        assert is_close(rail["difference"][key], answer[key], 1e-9), (key, rail["difference"], answer)
-
-
-@relation(lambda row: row.units == "pdrop")
-def kept_events_are_single_observations(case: Case) -> None:
-    """A kept event of weight 2 is a group of two copies. If all events have weight 2, weights change nothing."""
-    log, weight = case.log, np.round(case.log.weight).astype(int)
-    copies, policy = np.repeat(np.arange(log.n), weight), policy_probabilities(log)
-    events, copied = read_log(case.files, mapping_of(log)), library_log(with_row(log, units="rows").take(copies))
-    copied = copied.replace(propensity=events.propensity[copies])
-    options = {"estimate": "snips", "baseline": "logging", "check_tails": False}
-    first = policy_certificate(policy, events, **options)
-    second = policy_certificate(policy[copies], copied, groups=copies, **options)
-    assert is_close(first.value, second.value), (first, second)
-    assert is_close(first.bound, second.bound), (first, second)
-    halved = log.take(np.flatnonzero(log.dropped > 0))
-    plain = with_row(replace(halved, dropped=np.zeros(halved.n)), units="rows")
-    assert_same_numbers(case.ask(plain).json, case.ask(halved).json)
-
-
-@relation(lambda row: row.units == "count")
-def counts_are_copies(case: Case) -> None:
-    """In the library, a count of m is m rows, each its own unit."""
-    log = case.log.take(np.repeat(np.arange(case.log.n), case.log.count))
-    log = replace(log, count=np.ones(log.n, dtype=int))
-    policy = load_policy(case.policies[0]).policy
-    for method in ("kl", "student"):
-        options = {"method": method, "estimate": "ips", "baseline": "logging", "check_tails": False}
-        counted, copied = (policy_certificate(policy, library_log(part), **options) for part in (case.log, log))
-        assert is_close(counted.value, copied.value), (counted, copied)
-        assert is_close(counted.bound, copied.bound), (counted, copied)
-        assert counted.n == copied.n == log.n
-
-
-@relation(lambda row: row.propensity != "estimated")
-def commands_agree_with_the_library(case: Case) -> None:
-    """The commands and the library's functions have the same numbers on the same rows."""
-    row, certificate, difference = case.row, case.numbers["certificate"], case.numbers["difference"]
-    if "refused" in certificate:
+def learn_tests_on_rows_that_follow(case: Case) -> None:
+    """Blocks follow one another, and are inside their intervals; without blocks, a share of the rows is held out."""
+    answer, row = learn(case, case.log), case.row
+    if row.validation == "holdout":
+        log = answer["log"]
+        assert "blocks" not in answer
+        assert 0 < log["heldout"] <= log["rows"] - log["training"] < log["rows"]
         return
-    log, stored = logs_in_memory(case), read_policy(case.policies[0])
-    policy: Any = policy_probabilities(case.log) if row.reference == "column" else stored.policy
-    baseline = read_policy(case.policies[1]).policy if row.reference == "baseline" else "logging"
-    options: dict[str, Any] = {"estimate": certificate["estimate"]}
-    grouped = {"count": np.arange(case.log.n)} | dict.fromkeys(UNITS, case.log.group)  # commands observe a row once
-    options |= {"groups": grouped[row.units]} if row.units in grouped else {}
-    options |= {"cost_model": stored.model} if row.reference != "column" else {}
-    options |= {"shift": 0.05} if row.shift == "shift" else {}
-    with warnings.catch_warnings(action="ignore"):
-        if not row.is_watched:
-            for reference, entry in ((None, certificate), (baseline, difference)):
-                value = off_policy_value(policy, log, baseline=reference, **options)
-                is_charged = entry is certificate and entry["missing"]  # then the value is that of the charged terms
-                assert is_charged or is_close(value, entry["value"], 1e-9), (reference, value, entry)
-        options |= {"cost_range": case.log.cost_range if "cost_range" in mapping_of(case.log) else None}
-        options |= {"full_support": row.reference == "baseline"}
-        if row.look == "anytime":
-            options |= {"method": "anytime", "cost_range": case.log.cost_range, "cost_model": None}
-            options |= {"least_propensity": 0.05} if row.reference == "baseline" else {}
-            options |= {"most_rows": MOST_ROWS}
-        if row.look == "once" or (row.look == "anytime" and row.extra != "time"):  # bets follow the order of time
-            for reference, entry in ((None, certificate), (baseline, difference)):
-                found = policy_certificate(policy, log, baseline=reference, **options)
-                assert is_close(found.bound, entry["bound"], 1e-9), (reference, found, entry)
-                is_charged = entry is certificate and not row.is_watched and entry["missing"]
-                assert not is_charged or is_close(found.value, entry["value"], 1e-9), (found, entry)
-    if not row.is_watched and row.estimate == "auto":
-        options_of_command = ("--baseline", case.policies[1]) if row.reference == "baseline" else ()
-        answer = case.ask(case.log, "evaluate_policy", options=options_of_command).json
-        assert_same_numbers(case.answer.json, {**answer, "verdict": case.answer.json["verdict"]})
+    blocks = answer["blocks"]
+    assert len(blocks) == 3
+    assert all(block["low"] <= block["change"] <= block["high"] for block in blocks)
+    if row.extra == "time":  # texts of dates; a group is in the block of its first row
+        assert all(block["first"] <= block["last"] for block in blocks)
+        assert all(block["first"] < later["first"] for block, later in pairwise(blocks))
+    else:
+        assert all(later["first"] == block["last"] + 1 for block, later in pairwise(blocks))
+        assert all(block["rows"] == block["last"] - block["first"] + 1 for block in blocks)
+        assert blocks[0]["first"] == 1 + blocks[-1]["last"] - sum(block["rows"] for block in blocks)
 
 
-def logs_in_memory(case: Case) -> BanditLog:
-    """Return the log of a case as the library reads it."""
-    if case.row.format in ("npz", "arrays"):
-        return library_log(case.log)
-    if not case.row.is_table:
-        return read_log(case.files, mapping_of(case.log))
-    contexts = load_policy(case.policies[0]).encoding.contexts(table_of(case.log))
-    action = arrays_of(with_row(case.log, units="rows"))["Y"]
-    log = BanditLog(contexts, action, case.log.propensity, case.log.cost)
-    if case.row.propensity != "weights":
-        return log
-    return log.replace(actions=log.actions.with_logging_mean(logging_probabilities(case.log)))
+@relation(lambda row: row.outcome == "cost" and row.guardrail != "percent")
+def learn_does_not_depend_on_a_constant(case: Case) -> None:
+    low, high = case.log.cost_range
+    moved = replace(case.log, cost=case.log.cost + 5, cost_range=(low + 5, high + 5))
+    first, second = (np.array(changes_of(learn(case, log))) for log in (case.log, moved))
+    np.testing.assert_allclose(second, first, rtol=1e-3, atol=1e-6)
 
 
-def library_log(log: SmallLog) -> BanditLog:
-    """Return the log of the arrays, in memory."""
-    arrays = arrays_of(with_row(log, format="npz"))
-    X = ActionLists(arrays["X"], arrays["starts"]) if "starts" in arrays else arrays["X"]
-    return BanditLog(X, arrays["Y"], arrays["propensity"], log.cost, count=log.count)
+def changes_of(answer: dict) -> list[float]:
+    """Return the estimated change of each block, or else of the best candidate."""
+    if "blocks" in answer:
+        return [block["change"] for block in answer["blocks"]]
+    return [entry["difference"]["value"] for entry in answer["candidates"] if "difference" in entry][:1]

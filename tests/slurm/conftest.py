@@ -3,8 +3,7 @@
 import signal
 
 import pytest
-from cluster import Cluster, describe_missing_programs
-from runs import Run
+from cluster import Cluster, Run, describe_missing_programs
 
 
 def pytest_configure(config):

@@ -1,6 +1,6 @@
-"""Faults of a cluster: jobs over their limits, cancelled jobs, a lost node, an interrupted run.
+"""The workflow through the profile on a real Slurm cluster: a smaller demo, and faults of the cluster.
 
-The same command then produces the results of a run without Slurm.
+After a fault, the same command produces the results of a run without Slurm.
 """
 
 import signal
@@ -9,7 +9,36 @@ from pathlib import Path
 
 import pytest
 import yaml
-from runs import results, run_here
+from cluster import results, run_here
+
+EXPERIMENT = "demo"
+CURVE = {"counts": [1, 4], "seeds": 1}
+ALGORITHMS = ["cips", "poem", "kl_dro_dr"]
+SMALLER = {"experiments": {EXPERIMENT: {"seeds": 2, "algorithms": ALGORITHMS, "replay_curve": CURVE}}}
+
+
+@pytest.fixture
+def smaller(tmp_path):
+    """A configuration of the demo with fewer runs."""
+    (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(SMALLER))
+    return tmp_path / "smaller.yaml"
+
+
+def test_the_demo_has_the_same_results_on_slurm_and_without(smaller, cluster, submit, tmp_path):
+    run = submit(tmp_path / "slurm", EXPERIMENT, f"--configfile={smaller}")
+    (tmp_path / "here").mkdir()
+    run_here(tmp_path / "here", EXPERIMENT, f"--configfile={smaller}")
+    here, output = results(tmp_path / "here", EXPERIMENT), run.end()
+    assert results(tmp_path / "slurm", EXPERIMENT) == here
+    assert {"metrics.csv", "grids.csv", "tables/expected_loss.csv"} <= set(here)
+
+    # Each run is one job, and the tables and figures are another. A job requests one core and a multiple of 10 minutes.
+    record = cluster.record().values()
+    assert {(job["state"], job["cpus"]) for job in record} == {("COMPLETED", 1)}
+    assert all(job["megabytes"] >= 1000 and job["minutes"] % 10 == 0 for job in record)
+    assert len(record) == 3
+    assert output.count("has been submitted with SLURM jobid") == len(record)
+
 
 FAULTY = """
 import os
@@ -48,7 +77,7 @@ class Slow(MeanRisk):
         return super().evaluate(*arguments)
 """
 LOOK = {"colour": "#123456", "marker": "d"}
-CONFIG = {
+FAULTS_CONFIG = {
     "algorithms": {
         "large": {"estimator": "faulty:Large", "parameter": "megabytes", "grid": [1500.0], "label": "large", **LOOK},
         "slow": {"estimator": "faulty:Slow", "parameter": "seconds", "grid": [600.0], "label": "slow", **LOOK},
@@ -125,7 +154,7 @@ def test_an_interrupted_run_cancels_its_jobs_and_resumes(here, cluster, run, tmp
 
 def prepare(work: Path) -> Path:
     """Write the experiment's configuration and the module of its risks into a folder, and return the folder."""
-    (work / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    (work / "config.yaml").write_text(yaml.safe_dump(FAULTS_CONFIG))
     (work / "faulty.py").write_text(FAULTY)
     return work
 
