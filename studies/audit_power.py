@@ -36,7 +36,7 @@ from synthetic import draw_actions
 from verdicts import ACTIONS, World
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.logs.diagnostics.propensities.audit import audit_propensities, boost_model, cross_fit_propensities
+from drcrm.logs.diagnostics.propensity_audit import audit_propensities, boost_model, cross_fit_propensities
 
 ROWS = 100, 200, 400, 1000, 2000, 5000
 POLICIES = "soft", "sharp"

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
-from drcrm.logs.diagnostics.propensities.logging_policies import NAME
+from drcrm.logs.diagnostics.propensity_trees import POLICY_CHANGE
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 
 WAYS = "pooled", "baseline"
@@ -63,7 +63,7 @@ def measure(seed: int) -> list[dict[str, object]]:
             learned, own = read_policy(candidate_of(output)), read_policy(deployed)
             gain, error = compare_clicks(learned, own)
             verdict = answer["verdict"]["verdict"]
-            is_recognised = any(check["name"] == NAME for check in answer["diagnostics"])
+            is_recognised = any(check["name"] == POLICY_CHANGE for check in answer["diagnostics"])
             result = {"way": way, "recognised": is_recognised, "verdict": verdict, "gain": gain}
             results.append(result | {"false better": verdict == "better" and gain < -2 * error})
     return results

@@ -17,9 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.cost_models import missing_cells
-from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
-from drcrm.logs.diagnostics.propensities import estimates, logging_policies
+from drcrm.logs.diagnostics import propensity_trees
 from drcrm.paper.reports.plan import Names
 from drcrm.paper.simulation.replay import replay
 from drcrm.selection import learned_scores
@@ -34,7 +33,7 @@ LONGEST = [
     "test_opened_log",
     "test_learned_scores",
 ]
-LONGEST += ["test_audit", "test_cluster", "test_site"]
+LONGEST += ["test_propensity_audit", "test_cluster", "test_site"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail
@@ -114,7 +113,7 @@ def small_models() -> list:
     return [HistGradientBoostingRegressor(**size), {"nystroem": 20}, HistGradientBoostingClassifier(**size)]
 
 
-SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, logging_policies.MIN_CONTEXTS, missing_cells.TREES
+SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, propensity_trees.LEAST_SEARCHED, missing_cells.TREES
 SHIPPED_MODELS = learned_scores.default_models
 SMALL = 4, 10**9, 10**9, 1
 
@@ -125,11 +124,11 @@ def use_sizes(trees: int, audited_contexts: int, searched_rows: int, trees_of_ce
     And the trees that search an action for missing cells, and the models of scores.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (estimated, estimates):
-            patch.setitem(module.TREES, "max_iter", trees)
-        patch.setitem(context_trees.FOREST, "n_estimators", 5 + trees)
+        patch.setitem(estimated.TREES, "max_iter", trees)
+        patch.setitem(propensity_trees.OVERLAP_TREES, "max_iter", trees)
+        patch.setitem(estimated.FOREST, "n_estimators", 5 + trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
-        patch.setattr(logging_policies, "MIN_CONTEXTS", searched_rows)
+        patch.setattr(propensity_trees, "LEAST_SEARCHED", searched_rows)
         patch.setattr(missing_cells, "TREES", trees_of_cells)
         patch.setattr(learned_scores, "default_models", models)
         yield

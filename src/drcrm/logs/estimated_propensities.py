@@ -1,4 +1,4 @@
-"""Estimated propensities of a log without logged ones: behaviour cloning, cross-fitted and calibrated.
+"""Estimated propensities of a log without logged ones: behaviour cloning, cross-fitted and calibrated, and trees.
 
 Boosted trees correct the model of the logged actions where it is wrong, also if the error is not linear in x. Let
 q(b|x) be the model. For each logged row one more action is drawn from q. Boosted trees on context and action learn to
@@ -8,7 +8,12 @@ distinguish logged from drawn actions. Their log odds h(x, b) estimate log π0/q
 
 For label vectors, each label is corrected separately. Like q, the trees that correct a row are fitted to other folds.
 
-Source: Friedman 2001 for the trees; Gutmann & Hyvärinen 2010 for log ratios by classification.
+Extremely randomised trees, a forest, split at random thresholds. So they find interactions of features, such as the
+sign of x·y, whose parts predict nothing. A forecast f(x) estimates the mean cost of a context under the logging policy.
+Right propensities p give weights w = π/p with E w f = E f, because f does not depend on the action.
+
+Sources: Friedman 2001 for boosted trees; Gutmann & Hyvärinen 2010 for log ratios by classification; Geurts, Ernst &
+Wehenkel 2006 for the forest.
 """
 
 from functools import partial
@@ -23,14 +28,6 @@ from drcrm.data.chunked_log import limit_openmp, run_in_order
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of, encode, fit_encoding
-from drcrm.logs.context_trees import (
-    MAX_ACTIONS,
-    MAX_ROWS,
-    dense_features,
-    draw_rows,
-    forecast_costs,
-    forest_propensities,
-)
 from drcrm.logs.encoding.base import Encoding
 from drcrm.optimization.starts import clone_folds, marginals_of_folds
 from drcrm.policies.exponential import LinearPolicy
@@ -47,6 +44,12 @@ MAX_SCORES = 2**21  # probabilities that are corrected
 MAX_CODES = 255  # largest number of categories of the trees; more actions are ordered by their numbers
 MIN_CONTEXTS = 400  # on smaller logs, trees find nothing
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 8, "min_samples_leaf": 40, "early_stopping": False}
+MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
+MAX_ACTIONS = 255  # with more actions, forests take too much memory
+MAX_ROWS = 40_000  # rows, times labels, that the trees of a fold are fitted to
+FOREST: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 10, "max_features": None, "random_state": 0}
+BOOSTING: dict[str, Any] = {"max_iter": 100, "max_leaf_nodes": 8, "early_stopping": False, "random_state": 0}
+SHARE = 0.01  # of the shares of the actions in the log, which are mixed with the forest's estimates
 
 
 def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> BanditLog:
@@ -105,12 +108,7 @@ def estimate_before(log: BanditLog, is_before: np.ndarray) -> np.ndarray:
 
     Estimates of these rows come from models of other folds, and those of other rows from models of all of these rows.
     If the log is too large for a model of all rows, its propensities are returned.
-
-    Parameters
-    ----------
-    log : BanditLog
-        An encoded log in which each context has only rows before, or only others.
-    is_before : bool array (n,)
+    The log is encoded, and each context has only rows before, or only others.
     """
     of_known = context_folds(log.take(is_before), FOLDS)
     if not (_draw_rows(log).all() and of_known.any()):
@@ -236,14 +234,7 @@ def _encode(log: BanditLog, encoding: Encoding) -> BanditLog:
 def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Return probabilities of all actions, corrected by boosted trees, in the shape of scores.
 
-    Parameters
-    ----------
-    log : BanditLog
-        A log without rows of count 0.
-    modelled : array in the shape of scores
-        q of all actions of each context.
-    fold : int array (m,)
-        Fold of each context.
+    The log has no rows of count 0. ``modelled`` is q of all actions, and ``fold``, (m,), the fold of each context.
     """
     if log.n_contexts < MIN_CONTEXTS or not fold.any():
         return modelled
@@ -298,3 +289,55 @@ def _log_odds(trees: Any, X: np.ndarray, n_codes: int, has_labels: bool) -> np.n
         return trees.decision_function(X)
     odds = [trees.decision_function(np.column_stack([X, np.full(len(X), code)])) for code in range(n_codes)]
     return np.stack(odds[1::2], axis=1) - np.stack(odds[::2], axis=1) if has_labels else np.stack(odds, axis=1)
+
+
+def dense_features(X: Any) -> np.ndarray:
+    """Return at most MAX_FEATURES columns of X as a dense array."""
+    if X.shape[1] > MAX_FEATURES:
+        X = X[:, np.sort(np.argsort(-np.asarray((X != 0).sum(axis=0)).ravel(), kind="stable")[:MAX_FEATURES])]
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+def draw_rows(log: BanditLog, rng: np.random.Generator) -> np.ndarray:
+    """Return rows in random order, as often as they occur; weights in place of copies would make the trees slow."""
+    if log.count.max() == 1:
+        return rng.permutation(np.flatnonzero(log.count))
+    return rng.choice(len(log.Y), min(log.size, 2 * MAX_ROWS), p=log.count / log.size)
+
+
+def forest_propensities(log: BanditLog, fold: np.ndarray) -> np.ndarray:
+    """Return probabilities of all K actions, (m, K), by forests that are fitted to the other folds of contexts."""
+    from sklearn.ensemble import ExtraTreesClassifier  # its import takes a second, and small logs need none
+
+    X, K = dense_features(log.X), log.actions.n_classes
+    mean = np.tile(SHARE * np.bincount(log.Y, log.count, K) / log.size, (log.n_contexts, 1))
+    for rows, inside in _parts(log, fold):
+        forest = ExtraTreesClassifier(**FOREST).fit(X[log.context[rows]], log.Y[rows])
+        mean[np.ix_(inside, forest.classes_)] += (1 - SHARE) * forest.predict_proba(X[inside])
+    return mean
+
+
+def forecast_costs(log: BanditLog, fold: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """Return forecasts of outcomes (n, k), by boosted trees that are fitted to the contexts of the other folds."""
+    from sklearn.ensemble import HistGradientBoostingRegressor  # imported here for the same reason
+
+    X = log.actions.combine_rows(dense_features(log.X), _mean_of_lists)
+    forecasts = np.empty((log.n_contexts, costs.shape[1]))
+    with limit_openmp():
+        for rows, inside in _parts(log, fold):
+            for place, cost in enumerate(costs[rows].T):
+                trees = HistGradientBoostingRegressor(**BOOSTING).fit(X[log.context[rows]], cost)
+                forecasts[inside, place] = trees.predict(X[inside])
+    return forecasts[log.context]
+
+
+def _parts(log: BanditLog, fold: np.ndarray) -> Any:
+    """Yield for each fold the rows outside it, at most MAX_ROWS of them, and the contexts inside."""
+    order = draw_rows(log, np.random.default_rng(4))
+    for number in range(fold.max() + 1):
+        yield order[fold[log.context[order]] != number][:MAX_ROWS], np.flatnonzero(fold == number)
+
+
+def _mean_of_lists(features: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the mean features of each list."""
+    return np.add.reduceat(features, starts[:-1]) / np.diff(starts)[:, None]

@@ -10,6 +10,11 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplication by it is one-to-one
+BETS = 0.03, 0.1, 0.3, 0.9
+SURPRISE = 1e-6  # probability with which rows of an entirely new log are recognised by mistake
+FEW = 0.01  # share of equal rows that needs no remark
+FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context
+STORED = "features", "keys", "times", "ids", "actions"  # arrays of LearnedRows in a policy's file
 
 
 class RowHashes(NamedTuple):
@@ -98,9 +103,6 @@ def _segment_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return before[1:] - before[:-1]
 
 
-BETS = 0.03, 0.1, 0.3, 0.9
-
-
 def agreement_p_value(agrees: np.ndarray, chance: np.ndarray) -> float:
     """Return a p-value of pairs that agree too often; 1 without pairs.
 
@@ -130,12 +132,6 @@ def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     starts = np.append(True, ordered[1:] != ordered[:-1])[: len(values)]
     later = np.flatnonzero((rows - np.maximum.accumulate(np.where(starts, rows, 0))) % 2)
     return order[later - 1], order[later]
-
-
-SURPRISE = 1e-6  # probability with which rows of an entirely new log are recognised by mistake
-FEW = 0.01  # share of equal rows that needs no remark
-FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context
-STORED = "features", "keys", "times", "ids", "actions"  # arrays of LearnedRows in a policy's file
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT
 from drcrm.logs.batches import encode, fit_encoding
-from drcrm.logs.diagnostics.propensities.audit import audit_propensities, cross_fit_propensities
+from drcrm.logs.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping
 

@@ -30,7 +30,7 @@ from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, E
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.logs.diagnostics.formats import Units
-from drcrm.logs.diagnostics.propensities.estimates import check_overlap
+from drcrm.logs.diagnostics.propensity_trees import check_overlap
 from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import Candidate

@@ -29,7 +29,7 @@ from drcrm.logs.diagnostics.comparison.reference import (
     with_features_of,
 )
 from drcrm.logs.diagnostics.log_checks import check_missing
-from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
+from drcrm.logs.diagnostics.propensity_trees import PolicyChange, find_policy_change
 from drcrm.logs.diagnostics.repeated_rows import (
     RowChecks,
     check_identity,

@@ -25,6 +25,12 @@ from drcrm.logs.rows import RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.selection.multiplicity import EffectiveNumbers
 
+COLUMN = "column:"
+COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
+HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
+ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
+UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
+
 
 @dataclass(frozen=True)
 class Question:
@@ -141,13 +147,6 @@ class Question:
         least = least if mapping.has_full_support else None
         limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
         return Watch(settings.confidence, settings.divisor, self.asymptotic, limits=limits)
-
-
-COLUMN = "column:"
-COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
-HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
-ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
-UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from drcrm.logs.diagnostics.log_checks import (
     check_exploration,
     check_gain_drift,
 )
-from drcrm.logs.diagnostics.propensities.audit import audit_propensities, cross_fit_propensities, uniform_policy
-from drcrm.logs.diagnostics.propensities.estimates import check_balance, check_overlap
+from drcrm.logs.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities, uniform_policy
+from drcrm.logs.diagnostics.propensity_trees import check_balance, check_overlap
 from drcrm.logs.diagnostics.repeated_rows import check_repeated_rows
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.logs.encoding.base import MATRIX

@@ -57,6 +57,7 @@ IDENTIFY = (
 MIN_CONTEXTS, MIN_ROWS_PER_CONTEXT = 20, 5  # of a log with repeated contexts
 LEAST_KNOWN, FEW_EQUAL = 0.5, 0.2  # shares of known values, and of values with the features of others
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
+NAME = "independence of rows"
 
 
 @dataclass(frozen=True)
@@ -233,9 +234,6 @@ def _hash_features(features: Table) -> np.ndarray:
         else hash_numbers(round_numbers(column))
         for name, column in features.columns.items()
     )
-
-
-NAME = "independence of rows"
 
 
 def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Check, np.ndarray | None]:

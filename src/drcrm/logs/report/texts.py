@@ -40,6 +40,11 @@ CERTIFIED = {  # the same for the certificates of ``certify``
     "worse": ("worse", "Certified, and worse than the logging policy"),
     "not shown": ("open", "Certified, not shown to be better"),
 }
+NOT_PRINTED = "Outcome", "Interval", "Why undecided"  # columns of constraints
+WIDTH = 100
+MAX_CANDIDATES = 10
+FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
+INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
 
 
 class Headline(NamedTuple):
@@ -146,13 +151,6 @@ def readability(answer: Answer) -> str:
 def notes(answer: Answer, kind: str) -> list[str]:
     """Return the ``changes`` or the ``cautions`` of the verdict."""
     return [clean(note) for note in getattr(answer.statement, kind, ())]
-
-
-NOT_PRINTED = "Outcome", "Interval", "Why undecided"  # columns of constraints
-WIDTH = 100
-MAX_CANDIDATES = 10
-FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
-INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
 
 
 def text(answer: Answer) -> str:

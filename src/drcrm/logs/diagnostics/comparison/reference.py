@@ -22,6 +22,7 @@ from drcrm.policies.base import MixturePolicy
 from drcrm.policies.tabular import TabularPolicy
 
 LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
+Folder = Callable[[], Path]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +61,6 @@ class Reference:
     def evaluation(self, policy: Any, log: BanditLog, **known: Any) -> Evaluation:
         """Return the evaluation of a policy on a log in comparison with the reference: see :meth:`Evaluation.of`."""
         return Evaluation.of(policy, log, baseline=self.policy, **known)
-
-
-Folder = Callable[[], Path]
 
 
 def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog) -> TabularPolicy:

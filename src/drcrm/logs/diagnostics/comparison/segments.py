@@ -36,6 +36,8 @@ from drcrm.weights import effective_sample_size
 MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
 MIN_PERIODS, MAX_PERIODS = 4, 12
 ENDS = "low", "high"
+MOST_FITTED, MOST_ACTIONS = 2**15, 20  # contexts, evenly spaced if there are more; actions, those taken most often
+TIE = 1e-9  # a most likely action may have a probability that much below the largest one
 
 
 class Part(NamedTuple):
@@ -222,10 +224,6 @@ def _check_drift(weights: PolicyWeights, periods: Sequence[Part]) -> Check | Non
     sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
     threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
     return parts.check("period_gain_drift", "drift of the gain by period", threshold, sentence)
-
-
-MOST_FITTED, MOST_ACTIONS = 2**15, 20  # contexts, evenly spaced if there are more; actions, those taken most often
-TIE = 1e-9  # a most likely action may have a probability that much below the largest one
 
 
 class Explanation(NamedTuple):

@@ -22,7 +22,7 @@ from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.logs.diagnostics.diagnosis import diagnose
-from drcrm.logs.diagnostics.propensities.audit import (
+from drcrm.logs.diagnostics.propensity_audit import (
     BETS,
     audit_propensities,
     boost_model,
