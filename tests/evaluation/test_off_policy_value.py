@@ -10,7 +10,6 @@ from fixtures.text_logs import LINES, candidate
 from scipy import stats
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value, off_policy_values, read_log
-from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.risks import KLBall
 
 STATED = json.loads((Path(__file__).parents[1] / "data/vw_estimates.json").read_text())
@@ -74,4 +73,3 @@ def test_the_repr_of_an_estimate_shows_its_interval_and_its_text_the_number():
     assert (value.low, value.high) == pytest.approx((-3.5 - half, -3.5 + half))
     assert (str(value), f"{value}", json.dumps(value)) == ("-3.5", "-3.5", "-3.5")
     assert "no interval" in repr(off_policy_value(policy, log, "ips", risk=KLBall(0.1)))
-    assert repr(Interval(-0.5, low=-0.7, high=-0.3)) == "-0.5 (interval -0.7 to -0.3)"

@@ -18,10 +18,15 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm.actions.choices import SingleChoice
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.bench.simulated_policies import EpsilonGreedy as EpsilonGreedy  # public here
-from drcrm.bench.simulated_policies import PolicyFunction, Uniform, checked_probabilities, make_named
-from drcrm.bench.simulated_policies import Softmax as Softmax
-from drcrm.bench.simulated_policies import make_policy as make_policy
+from drcrm.bench.simulated_policies import (  # noqa: F401, some are public here
+    EpsilonGreedy,
+    PolicyFunction,
+    Softmax,
+    Uniform,
+    checked_probabilities,
+    make_named,
+    make_policy,
+)
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 

@@ -100,9 +100,6 @@ class Divergence(ABC):
         """
         return None
 
-    def check(self) -> None:  # noqa: B027, only smooth divergences need a check
-        """Raise InputError if φ is not convex with minimum 0 at 1, or its methods do not agree."""
-
     def __repr__(self) -> str:
         values = (f"{value:g}" if isinstance(value, Real) else repr(value) for value in vars(self).values())
         return f"{type(self).__name__}({', '.join(values)})"
@@ -204,9 +201,6 @@ class SmoothDivergence(Divergence):
         weights = worst.weights(z, share)
         weights /= weights.sum()
         return worst._replace(value=float(weights @ z), weights=weights)
-
-    def check(self) -> None:
-        check_coherence(self)
 
 
 def check_coherence(divergence: SmoothDivergence) -> None:

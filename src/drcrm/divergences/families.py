@@ -39,7 +39,14 @@ class KL(SmoothDivergence):
         return Sums(mass, mean, mean + (np.log(top) - 1) * mass + share.sum(), mass, mean, weighted @ drop)
 
 
-class Chi2(SmoothDivergence):
+class _ByDensity(SmoothDivergence):
+    """Base class of divergences with a formula of their own for ``density``, which needs no φ'(top)."""
+
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self.density(1.0, s)
+
+
+class Chi2(_ByDensity):
     """Chi-squared divergence, without a factor ½: φ(t) = (t − 1)², φ''(1) = 2."""
 
     curvature = 2.0
@@ -49,9 +56,6 @@ class Chi2(SmoothDivergence):
 
     def slope(self, t: Any) -> np.ndarray:
         return 2 * (t - 1)
-
-    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        return self.density(1.0, s)
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.maximum(top + 0.5 * np.asarray(drop), 0)
@@ -69,7 +73,7 @@ class Chi2(SmoothDivergence):
         return Sums(top * size + first / 2, top * first + second / 2, distance, size / 2, first / 2, second / 2)
 
 
-class SquaredHellinger(SmoothDivergence):
+class SquaredHellinger(_ByDensity):
     """Squared Hellinger distance: φ(t) = (√t − 1)², φ''(1) = ½."""
 
     curvature = 0.5
@@ -80,16 +84,13 @@ class SquaredHellinger(SmoothDivergence):
     def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / np.sqrt(t)
 
-    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        return self.density(1.0, s)
-
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         root = _inverse(1 / np.sqrt(top) - drop)
         density = root * root
         return density, 2 * density * root
 
 
-class ReverseKL(SmoothDivergence):
+class ReverseKL(_ByDensity):
     """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
 
     No Q in a ball gives a row zero mass. The worst case may have mass on an atom, a cost that no row needs to have:
@@ -106,9 +107,6 @@ class ReverseKL(SmoothDivergence):
 
     def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / t
-
-    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        return self.density(1.0, s)
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = _inverse(1 / top - drop)

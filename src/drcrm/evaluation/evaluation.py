@@ -306,7 +306,7 @@ class Evaluation:
         def compute() -> Charges:
             assert self.charged is not None
             mass, is_rare = self.charged[1].find_unsupported(self.log, side.components("its unsupported actions"))
-            return Charges(mass[self.log.context], is_rare)
+            return mass[self.log.context], is_rare
 
         return self._once(("charges",), side, compute)
 

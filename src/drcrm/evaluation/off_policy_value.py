@@ -146,7 +146,9 @@ def off_policy_value(
     options: dict[str, Any] = {"clip": clip, "weight": weight, "risk": risk, "radius": radius, "threshold": threshold}
     evaluation = evaluation.by(estimate, prefers_ips=not is_mean, **options)
     value = evaluation.value(confidence) if baseline is None else evaluation.difference(confidence)
-    return _with_warnings(value)
+    for note in value.notes:
+        warn_all(note)
+    return value
 
 
 def evaluate_estimator(estimator: Any, evaluation: Evaluation, confidence: float) -> Interval:
@@ -171,12 +173,6 @@ def evaluate_estimator(estimator: Any, evaluation: Evaluation, confidence: float
     z, *compared = [*map(terms_of, evaluation.sides), *([log.cost] if evaluation.has_logged_costs else [])]
     z = subtract(z, *compared) if compared else z
     return Interval.of(z, log, confidence, **summarize_weights(evaluation.policy.importance, log), estimate=name)
-
-
-def _with_warnings(value: Interval) -> Interval:
-    for note in value.notes:
-        warn_all(note)
-    return value
 
 
 def off_policy_values(

@@ -102,11 +102,6 @@ DOMINANT_SHARE = 0.5  # a row with more than this share of a sum dominates it
 LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
-def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, largest: float) -> np.ndarray:
-    """Return a + w (c − a) − z of each row, (n,): the increase of z if the missing mass is charged the cost a."""
-    return largest + weight * (cost - largest) - z
-
-
 @np.errstate(divide="ignore", invalid="ignore")
 def unlogged_charges(
     modelled: np.ndarray, predicted: np.ndarray, weight: np.ndarray, log: BanditLog, largest: float
@@ -146,7 +141,11 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0, is_
         :mod:`drcrm.cost_models.missing_cells`. No gap is then raised, and the mean must exceed four standard errors.
     """
     n = count.sum()
-    mean, deviation = mean_and_deviation(gaps if is_marked else raise_smallest(gaps, count), count, n)
+    if not is_marked:
+        order = np.argsort(gaps)
+        eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
+        gaps = np.maximum(gaps, gaps[order[eleventh]])
+    mean, deviation = mean_and_deviation(gaps, count, n)
     return bool(mean > (SURE_IF_MARKED if is_marked else SURE) * deviation / np.sqrt(n) + ROUNDING * unit)
 
 
@@ -181,13 +180,6 @@ def grade_overlap(weight: np.ndarray, log: BanditLog, residual: np.ndarray) -> i
         return 0
     skewness = [estimate_skewness(weight - origin, residual, log.cost, log.count, n, relative) for origin in (0, 1)]
     return 2 if max(skewness) <= LARGEST_SKEWNESS else 1
-
-
-def raise_smallest(gaps: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the gaps, the ten smallest raised to the eleventh; with fewer than 300 units, one in 30."""
-    order = np.argsort(gaps)
-    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, count.sum() // SHARE), side="right")
-    return np.maximum(gaps, gaps[order[eleventh]])
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -40,13 +40,15 @@ from drcrm.data.scaling import as_clip
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED, Estimate, SelfNormalised
-from drcrm.evaluation.overlap import PolicyOnLog, clipped_share, worst_case_gaps
+from drcrm.evaluation.overlap import PolicyOnLog, clipped_share
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.prepared_log import modelled_cost
 from drcrm.risks import EnvironmentBall, Risk
 from drcrm.weights import Weight
 
 EQUAL = 1e-13  # relative to the largest term; if all differences are smaller, they are rounding
+
+Charges = tuple[np.ndarray, np.ndarray]  # M(x) of each row, and whether its action is unsupported, both (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,22 +106,8 @@ class Terms:
 
     def gap(self, extreme: float) -> np.ndarray:
         """Return the increase of z, (n,), if the missing mass is charged the cost a: see the module ``overlap``."""
-        return worst_case_gaps(self.z if self.gap_terms is None else self.gap_terms, self.counted, self.cost, extreme)
-
-
-@dataclass(frozen=True, eq=False)
-class Charges:
-    """Unsupported actions of a policy: their probability M(x), and which rows have one.
-
-    Attributes
-    ----------
-    mass : array (n,)
-        M(x) of each row.
-    is_rare : bool array (n,)
-    """
-
-    mass: np.ndarray
-    is_rare: np.ndarray
+        z = self.z if self.gap_terms is None else self.gap_terms
+        return extreme + self.counted * (self.cost - extreme) - z
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -136,17 +124,15 @@ def compute_terms(
 
     The ``effects`` of the cost model have this cost on unsupported actions already.
     """
-    log, expected = policy.log, None
-    importance = policy.importance
+    log, importance, expected = policy.log, policy.importance, None
     limited, _ = weight(np.minimum(policy.log_prob, 0), log.log_propensity)
     used, mass, unsupported = weigh(limited, charges, log)
     counted = factor = used + mass
     cost = charge(log.cost, extreme, mass, counted)
     if kind.uses_model:
         assert effects is not None
-        estimate, used, expected = kind(log.cost, log.count, modelled_cost(log, effects), log.context), limited, None
-        expected = policy.expected_cost(effects)
-        factor = limited if kind.uses_weights else np.zeros(len(limited))
+        estimate, used = kind(log.cost, log.count, modelled_cost(log, effects), log.context), limited
+        expected, factor = policy.expected_cost(effects), limited if kind.uses_weights else np.zeros(len(limited))
     else:
         estimate = kind(cost, log.count)
     value = estimate.evaluate(risk, factor, factor, expected, None)[0]
@@ -170,7 +156,8 @@ def weigh(weight: np.ndarray, charges: Charges | None, log: BanditLog) -> tuple[
     """Return w 1[y ∉ S] and M(x) of each row, and the mean of M, for weights w."""
     if charges is None:
         return weight, np.zeros(len(weight)), None
-    return weight * ~charges.is_rare, charges.mass, float(log.count @ charges.mass / log.size)
+    mass, is_rare = charges
+    return weight * ~is_rare, mass, float(log.count @ mass / log.size)
 
 
 def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarray) -> np.ndarray:
@@ -267,7 +254,7 @@ def _solve(
     """
     log, radius = policy.log, check_positive(radius, "shift")
     cost, count, weight = np.append(log.cost, extreme), np.append(log.count, 1), np.append(weight, charged)
-    law = EnvironmentBall(radius).solve_weighted(cost, weight, count / count.sum(), count.sum())
+    _, _, law = EnvironmentBall(radius).solve_weighted(cost, weight, count / count.sum(), count.sum())
     if 0 < law.gamma < np.inf:
         return law, ""
     mass = float((count * weight) @ (cost == cost[weight > 0].max()) / (count @ weight))

@@ -7,15 +7,14 @@ are within a factor Γ of the odds of the logged propensity p. So the row's weig
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from drcrm.arrays.validation import check_confidence, to_float
-from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -118,45 +117,31 @@ def worst_cases(evaluation: Evaluation, gamma: float, confidence: float) -> Sens
         raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")
     log, terms = evaluation.log, evaluation.terms
     check_weights(terms.weight, log, "policy")
-    family = _WorstCases(log, check_confidence(confidence, "confidence"), terms)
-    breakeven = family.find_breakeven()
+    level, order = check_confidence(confidence, "confidence"), np.argsort(-terms.residual, kind="stable")
+    prob = terms.weight * log.propensity
+
+    def worst_at(factor: float) -> tuple[float, float]:
+        """Return the worst cost at Γ, and the upper bound on its difference from the logging policy's cost."""
+        low, high = prob * (1 - 1 / factor) + terms.weight / factor, terms.weight * factor - prob * (factor - 1)
+        weight = worst_weights(terms.residual, log.count / log.size, low, high, order)
+        z = terms.modelled + SelfNormalised(terms.residual, log.count).terms(weight)
+        return float(log.count @ z / log.size), Interval.of(z - log.cost, log, 2 * level - 1).high
+
+    breakeven = _breakeven(lambda factor: worst_at(factor)[1])
     largest = max(2.0, 1.5 * gamma, 0.0 if np.isnan(breakeven) else min(1.5 * breakeven, LARGEST_GAMMA))
-    curve = np.array([(value, *family.at(value)) for value in np.geomspace(1, largest, CURVE)])
-    worst, bound = family.at(float(gamma))
+    curve = np.array([(value, *worst_at(value)) for value in np.geomspace(1, largest, CURVE)])
+    worst, bound = worst_at(float(gamma))
     certain = float(log.count @ (log.log_propensity == 0) / log.size)
     return Sensitivity(float(gamma), worst, bound, breakeven, curve, certain)
 
 
-@dataclass(frozen=True)
-class _WorstCases:
-    """Worst cases of the terms of one policy on one log, as functions of Γ."""
-
-    log: BanditLog
-    confidence: float
-    terms: Terms
-
-    @cached_property
-    def order(self) -> np.ndarray:
-        """Rows from the largest residual to the smallest."""
-        return np.argsort(-self.terms.residual, kind="stable")
-
-    def at(self, gamma: float) -> tuple[float, float]:
-        """Return the worst cost at Γ, and the upper bound on its difference from the logging policy's cost."""
-        log, terms = self.log, self.terms
-        prob = terms.weight * log.propensity
-        low, high = prob * (1 - 1 / gamma) + terms.weight / gamma, terms.weight * gamma - prob * (gamma - 1)
-        weight = worst_weights(terms.residual, log.count / log.size, low, high, self.order)
-        z = terms.modelled + SelfNormalised(terms.residual, log.count).terms(weight)
-        worst = float(log.count @ z / log.size)
-        return worst, Interval.of(z - log.cost, log, 2 * self.confidence - 1).high
-
-    def find_breakeven(self) -> float:
-        """Return the largest Γ at which the bound is at most 0; NaN if there is none."""
-        if not self.at(1.0)[1] <= 0:
-            return np.nan
-        if self.at(LARGEST_GAMMA)[1] <= 0:
-            return LARGEST_GAMMA
-        return float(np.exp(brentq(lambda log_gamma: self.at(np.exp(log_gamma))[1], 0, np.log(LARGEST_GAMMA))))
+def _breakeven(bound: Callable[[float], float]) -> float:
+    """Return the largest Γ at which a bound is at most 0; NaN if there is none."""
+    if not bound(1.0) <= 0:
+        return np.nan
+    if bound(LARGEST_GAMMA) <= 0:
+        return LARGEST_GAMMA
+    return float(np.exp(brentq(lambda log_gamma: bound(np.exp(log_gamma)), 0, np.log(LARGEST_GAMMA))))
 
 
 def worst_weights(

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from drcrm.arrays.validation import check_confidence, check_nonnegative, to_float
 from drcrm.divergences import DIVERGENCES, KL, Chi2, CVaR, Divergence, SmoothDivergence, as_divergence
+from drcrm.divergences.base import check_coherence
 from drcrm.divergences.dual_search import WorstCase, find_worst_case
 from drcrm.errors import InputError
 from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_weighted_costs
@@ -66,8 +67,8 @@ class PhiBall(Risk):
         atom: float | None = None,
     ):
         self.divergence = as_divergence(divergence)
-        if type(self.divergence) not in DIVERGENCES.values():  # drcrm's own φ are coherent
-            self.divergence.check()
+        if isinstance(self.divergence, SmoothDivergence) and type(self.divergence) not in DIVERGENCES.values():
+            check_coherence(self.divergence)
         self.curvature, is_auto = self.divergence.curvature, isinstance(radius, str) and radius == "auto"
         if radius is not None and not self.divergence.takes_radius:
             raise InputError(f"radius must be None for {self.divergence!r}, which has no radius, got {radius!r}")
@@ -303,8 +304,7 @@ class EnvironmentBall(PhiBall):
         guess : object
             As in ``evaluate``.
         """
-        rows, law = _policy_law(weight, share)
-        worst = self.solve(cost[rows], law, n, guess)
+        rows, law, worst = self.solve_weighted(cost, weight, share, n, guess)
         density = worst.weights / law
         slope = density * (cost[rows] - worst.c)
         if worst.gamma < np.inf:
@@ -315,8 +315,8 @@ class EnvironmentBall(PhiBall):
 
     def solve_weighted(
         self, cost: np.ndarray, weight: np.ndarray, share: np.ndarray, n: float, guess: Any = None
-    ) -> WorstCase:
-        """Return the worst case around the law of the costs under a policy.
+    ) -> tuple[Any, np.ndarray, WorstCase]:
+        """Find the worst case around the law of the costs under a policy.
 
         Parameters
         ----------
@@ -325,18 +325,16 @@ class EnvironmentBall(PhiBall):
 
         Returns
         -------
-        WorstCase
-            As for ``solve``, without the rows that have no weight.
+        rows : slice or bool array (n,)
+            Rows with a positive share of the total weight.
+        law : array
+            These shares.
+        worst : WorstCase
+            As for ``solve``, of these rows.
         """
-        rows, law = _policy_law(weight, share)
-        return self.solve(cost[rows], law, n, guess)
-
-
-def _policy_law(weight: np.ndarray, share: np.ndarray) -> tuple[Any, np.ndarray]:
-    """Return the rows with a positive share of the total weight, and these shares."""
-    law = share * (weight / (share @ weight))
-    rows = slice(None) if law.min() >= SMALLEST_SHARE else law >= SMALLEST_SHARE
-    return rows, law[rows]
+        law = share * (weight / (share @ weight))
+        rows = slice(None) if law.min() >= SMALLEST_SHARE else law >= SMALLEST_SHARE
+        return rows, law[rows], self.solve(cost[rows], law[rows], n, guess)
 
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:

@@ -157,13 +157,11 @@ class Interval(float):
         return estimate
 
     def __repr__(self) -> str:
-        known = self.__dict__
-        level = f"{100 * known['confidence']:g} % interval" if "confidence" in known else "interval"
-        ends = (
-            f"{level} {self.low:.6g} to {self.high:.6g}" if np.isfinite([self.low, self.high]).all() else "no interval"
-        )
-        units = [f"n = {known['n']} {known['by']}s"] if {"n", "by"} <= known.keys() else []
-        return f"{float(self):.6g} ({', '.join([*filter(None, [known.get('estimate')]), ends, *units])})"
+        known, is_finite = self.__dict__, np.isfinite([self.low, self.high]).all()
+        level = f"{100 * known['confidence']:g} % interval {self.low:.6g} to {self.high:.6g}"
+        estimate = f"{known['estimate']}, " if "estimate" in known else ""
+        ends = level if is_finite else "no interval"
+        return f"{float(self):.6g} ({estimate}{ends}, n = {known['n']} {known['by']}s)"
 
     __str__ = float.__repr__  # a text that shows only the number
 

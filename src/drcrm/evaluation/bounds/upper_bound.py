@@ -150,24 +150,22 @@ class Bound:
             if not np.isfinite(n):
                 raise InputError("the sum of weights is beyond the range of floating-point numbers")
             self.check_size(n)
-            upper = float(self._evaluate(z, weights, n))
+            if self.ball is None:
+                upper = FORMULAS[self.name](self, z, weights, n)
+            else:
+                upper = self.ball.evaluate(z, weights / n, n)[0]
         if not np.isfinite(upper):
             raise InputError(
                 f"the bound on costs from {z.min():.6g} to {z.max():.6g} is beyond the range of "
                 "floating-point numbers; give the costs in another unit"
             )
-        return upper
+        return float(upper)
 
     def check_size(self, n: float) -> None:
         """Raise InputError if there are fewer costs than the method needs."""
         if n < 2 and self.name not in ("log_smoothing", ANYTIME):
             kind = "an asymptotic bound" if self.asymptotic else f"a bound by {self.name}"
             raise InputError(f"{kind} needs at least 2 costs, got {n:g}")
-
-    def _evaluate(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
-        if self.ball is not None:
-            return self.ball.evaluate(z, weights / n, n)[0]
-        return FORMULAS[self.name](self, z, weights, n)
 
 
 def as_bound(confidence: Any, method: Any, low: Any = None, high: Any = None, smoothing: Any = None) -> Bound:
