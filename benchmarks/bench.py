@@ -41,7 +41,7 @@ from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.paper.array_files import read_log, read_policy, write_log
-from drcrm.paper.simulation.replay import replay
+from drcrm.paper.simulation import replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
@@ -320,7 +320,7 @@ def start(report: Report) -> None:
         files = f"--log={folder}/log.npz", f"--fits={folder}/fit.npz"
         cips = {"estimator": "CIPS", "parameter": None, "grid": [], "options": {}}
         cips |= {"stopping": "scaled", "calibrated": False}
-        fit = "-m", "drcrm.paper.steps", "learning.fit", *files, f"--settings={json.dumps(cips)}"
+        fit = "-m", "drcrm.paper.steps", "learn.fit", *files, f"--settings={json.dumps(cips)}"
         imports = "-c", "import numpy, scipy.optimize, scipy.sparse"
         ours, least = in_turns(lambda: run(*fit), lambda: run(*imports), seconds=10)
     report.add("step fit ÷ imports of numpy, scipy", "20 rows", ours / least, ours, "s", 1.5)

@@ -41,13 +41,13 @@ from PIL import Image
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.config import project_config
-from drcrm.paper.evaluation_results import FIGURES as EVALUATION_FIGURES
-from drcrm.paper.reports.experiment_figures import FIGURES, overview
-from drcrm.paper.reports.figure_data import DatasetResults
+from drcrm.paper.reports.dataset_results import DatasetResults
+from drcrm.paper.reports.evaluation_results import FIGURES as EVALUATION_FIGURES
+from drcrm.paper.reports.figures import FIGURES, draw_overview
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import RC
 from drcrm.paper.reports.result_tables import all_tables
-from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
+from drcrm.paper.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.runs import report_plan
 from drcrm.selection.score_names import MODELLED
 
@@ -184,7 +184,10 @@ def write_figure(draw: Callable[..., Figure], data: object, file: str) -> None:
 def drawn_figures() -> dict[str, tuple[Callable[..., Figure], Callable[[], object]]]:
     """Return how to draw the figures of the pages, and their data, by file."""
     drawn: dict[str, tuple[Callable, Callable]] = {
-        "beyond_overview.png": (overview, lambda: [results("beyond", "overview", data) for data in ("scene", "yeast")]),
+        "beyond_overview.png": (
+            draw_overview,
+            lambda: [results("beyond", "overview", data) for data in ("scene", "yeast")],
+        ),
     }
     for name, figure in (("sample", "replay_count"), ("certified", "certificates")):
         drawn[f"{name}_{figure}_scene.png"] = FIGURES[figure], partial(results, name, figure, "scene")

@@ -39,7 +39,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.off_policy_value import off_policy_value, off_policy_values
 from drcrm.logs.cli.example import SECTIONS, draw_visits
 from drcrm.paper.array_files import read_truth
-from drcrm.paper.datasets.source_formats import load_digits
+from drcrm.paper.dataset_formats import load_digits
 
 ROWS = 1000
 LOGGING_ROWS = 200  # contexts that fit the logging policy

@@ -26,9 +26,9 @@ from cells import number, table_of
 from drcrm import cross_fit, make_estimator, off_policy_value, simulate
 from drcrm.bench.estimators import CLUSTERS, OF_CLUSTERS, ClusterModel
 from drcrm.paper.array_files import read_truth
-from drcrm.paper.evaluation_results import QUANTILES
+from drcrm.paper.reports.evaluation_results import QUANTILES
 from drcrm.paper.runs import entries
-from drcrm.paper.simulation.replay import generator
+from drcrm.paper.simulation import generator
 from drcrm.selection.registry.user_classes import make_object
 
 KEYS = ["simulator", "logging", "policy", "n", "estimator"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.paper.array_files import read_policy, read_truth
-from drcrm.paper.simulation.replay import generator, heldout_rows, replay
-from drcrm.paper.simulation.truth import CERTAIN, Rates
+from drcrm.paper.simulation import CERTAIN, Rates, generator, heldout_rows, replay
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, make_policy
 
 HELDOUT_SHARE = 0.25

@@ -26,9 +26,8 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.evaluation.policy_certificate import policy_certificate
-from drcrm.paper.datasets.source_formats import load_digits
-from drcrm.paper.simulation.replay import replay
-from drcrm.paper.simulation.truth import LabelTruth
+from drcrm.paper.dataset_formats import load_digits
+from drcrm.paper.simulation import LabelTruth, replay
 from drcrm.policies.exponential import ExponentialPolicy
 
 ROWS = 1500

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.paper.simulation.skylines import fit_crf
-from drcrm.paper.simulation.truth import hamming_cost
+from drcrm.paper.logging_policies import fit_crf
+from drcrm.paper.simulation import hamming_cost
 from drcrm.policies.exponential import ExponentialPolicy
 
 LIGHT_CLIP = 2.0  # largest importance weight for light tails

@@ -19,7 +19,7 @@ from finished import Run
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.reports.result_tables import interval, larger_p_value
-from drcrm.paper.simulation.truth import Truth
+from drcrm.paper.simulation import Truth
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import FitSettings

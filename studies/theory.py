@@ -28,7 +28,7 @@ def write_table(options: argparse.Namespace) -> None:
 
     from drcrm.files import write_csv
     from drcrm.paper.array_files import read_truth
-    from drcrm.paper.simulation.replay import generator
+    from drcrm.paper.simulation import generator
 
     X, truth = read_truth(options.train)
     with prefix_errors(options.train):
@@ -46,10 +46,10 @@ def write_figure(options: argparse.Namespace) -> None:
     from lemma_tables import LEMMA_COLUMNS
 
     from drcrm.files import read_csv
-    from drcrm.paper.reports import drawing
+    from drcrm.paper.reports import figures
 
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure]["lemma"]])
-    drawing.write_figure(FIGURES[options.figure], table, options.output)
+    figures.write_figure(FIGURES[options.figure], table, options.output)
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from drcrm.cost_models import missing_cells
 from drcrm.logs import estimated_propensities as estimated
 from drcrm.logs.diagnostics import propensity_trees
 from drcrm.paper.reports.plan import Names
-from drcrm.paper.simulation.replay import replay
+from drcrm.paper.simulation import replay
 from drcrm.selection import learned_scores
 
 pytest_plugins = ["fixtures.user_logs", "fixtures.user_code"]

@@ -19,8 +19,8 @@ from drcrm.estimates import ESTIMATES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.config import project_config
-from drcrm.paper.datasets.source_formats import SCALES
-from drcrm.paper.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
+from drcrm.paper.dataset_formats import SCALES
+from drcrm.paper.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.runs import CLASSIFIERS
 from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk

@@ -46,7 +46,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
-import drcrm.paper.steps.learning as learning
+import drcrm.paper.steps.learn as learning
 
 def fit(*arguments, fit=learning.fit):
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -59,7 +59,7 @@ learning.fit = fit
 # The step waits, as a job of its run, until a file `go` exists.
 WAITING = """
 import pathlib, time
-import drcrm.paper.steps.learning as learning
+import drcrm.paper.steps.learn as learning
 
 def fit(*arguments, fit=learning.fit):
     pathlib.Path("started").touch()

@@ -14,7 +14,7 @@ import pooch
 import pytest
 from fixtures.pipeline import copied, run_step, serving, write_config, write_data
 
-from drcrm.paper.datasets import sources
+from drcrm.paper import sources
 from drcrm.paper.steps.__main__ import main
 from faults import CONFIG, FIT, FOLDER, assert_same_files, run, single_line
 

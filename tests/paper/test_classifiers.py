@@ -6,7 +6,7 @@ import pytest
 from drcrm import KLDRO, BanditLog
 from drcrm.errors import InputError
 from drcrm.paper.classifiers import action_probabilities, competitor_probabilities
-from drcrm.paper.simulation.truth import as_truth
+from drcrm.paper.simulation import as_truth
 from drcrm.policies.classifier_policy import row_weights
 
 LOG = BanditLog(np.eye(3), [0, 2, 2], [0.5, 0.001, 0.25], [-1.0, -0.5, 0.5], count=[1, 2, 3], n_actions=4)

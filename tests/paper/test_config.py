@@ -8,7 +8,7 @@ from fixtures.strategies import refusal
 
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config
-from drcrm.paper.reports.roles import PAPER_ALGORITHMS
+from drcrm.paper.roles import PAPER_ALGORITHMS
 from drcrm.paper.runs import describe_log, options_of, shown_algorithms, uses_cost_model
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 

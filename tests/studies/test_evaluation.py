@@ -14,8 +14,8 @@ from fixtures.pipeline import snakemake
 
 from drcrm.errors import InputError
 from drcrm.paper.config import project_config
-from drcrm.paper.step_parameters import module_files, options_of_entry
-from drcrm.paper.steps import evaluations
+from drcrm.paper.runs import module_files, options_of_entry
+from drcrm.paper.steps import results as steps
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
@@ -88,13 +88,13 @@ def test_three_files_of_the_page_give_a_table_and_figures(study, page_files):
     assert len(rows) == 2 * 2 * 2 * 2 * 3
     evaluation.tabulate(rows).to_csv("metrics.csv", index=False)
     files = {"metrics": "metrics.csv", "tables": [f"relative.{end}" for end in ("csv", "md", "tex", "html")]}
-    evaluations.tables(files, {"title": "mine"})
+    steps.evaluation_tables(files, {"title": "mine"})
     lines = Path("relative.md").read_text().splitlines()
     assert "| prices | ranks | greedy | 60 |" in "\n".join(lines)
     assert sum("**1.00**" in line for line in lines) == 8
     assert pd.read_csv("relative.csv")[["ips", "dr", "median"]].min(axis=1).eq(1).all()
     for measure in ("rmse", "coverage", "distribution"):
-        evaluations.figure(
+        steps.evaluation_figure(
             {"metrics": "metrics.csv", "figures": [f"{measure}.svg"]}, {"measure": measure, "simulator": "prices"}
         )
         svg = Path(f"{measure}.svg").read_text()

@@ -9,7 +9,7 @@ from population import Population, draw_policies, enumerate_losses
 from scipy.optimize import linprog
 
 from drcrm.errors import InputError
-from drcrm.paper.simulation.truth import LabelTruth
+from drcrm.paper.simulation import LabelTruth
 from drcrm.risks import PhiBall
 
 

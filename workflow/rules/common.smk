@@ -11,13 +11,13 @@ import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
-from drcrm.paper import runs, step_parameters
+from drcrm.paper import runs
 from drcrm.paper.config import SCHEMA, complete, read_config
-from drcrm.paper.datasets.sources import local_files
+from drcrm.paper.sources import local_files
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES
-from drcrm.paper.reports.roles import BASELINE, LOSSES
-from drcrm.paper.source_code import code_digest, version
+from drcrm.paper.roles import BASELINE, LOSSES
+from drcrm.paper.runs import code_digest, source_digest
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src/drcrm"
@@ -92,7 +92,7 @@ TARGETS = {
 
 def library_code(wildcards):
     """Return the digests of the code that fits and evaluates. Snakemake runs a job again if one changes."""
-    return [code_digest(SOURCE, "logs", "paper/reports"), version(SOURCE / "paper/reports/roles.py")]
+    return code_digest(SOURCE, "logs", "paper/reports")
 
 
 def pipeline_code(wildcards):

@@ -17,12 +17,12 @@ rule fetch:
         code=library_code,
         mirror=unchecked(config["mirror"] or ""),
         settings=lambda w: json.dumps(
-            step_parameters.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True
+            runs.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True
         ),
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "python -P -m drcrm.paper.steps fetch.fetch"
+        "python -P -m drcrm.paper.steps data.fetch"
         " --mirror={params.mirror:q} --train={output.train} --test={output.test}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -40,13 +40,13 @@ rule split:
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.paper.steps logged_data.split"
+        "python -P -m drcrm.paper.steps data.split"
         " --train={input.train} --split={output.split} --settings={params.settings:q} 2> {log}"
 
 
 rule log_crf:
     input:
-        lambda w: user_files(step_parameters.module_files(config["experiments"][w.experiment]["logging"])),
+        lambda w: user_files(runs.module_files(config["experiments"][w.experiment]["logging"])),
         **CONTEXTS,
     output:
         policy=f"{RUN}/logging.npz",
@@ -60,7 +60,7 @@ rule log_crf:
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.paper.steps logged_data.log_crf"
+        "python -P -m drcrm.paper.steps data.log_crf"
         " --train={input.train} --split={input.split} --policy={output.policy}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -79,7 +79,7 @@ rule skyline:
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.paper.steps logged_data.skyline"
+        "python -P -m drcrm.paper.steps data.skyline"
         " --train={input.train} --split={input.split} --policy={output.policy} 2> {log}"
 
 
@@ -99,6 +99,6 @@ rule replay:
     message:
         "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.paper.steps logged_data.replay"
+        "python -P -m drcrm.paper.steps data.replay"
         " --train={input.train} --split={input.split} --policy={input.policy} --log={output.log}"
         " --settings={params.settings:q} 2> {log}"

@@ -25,7 +25,7 @@ rule evaluation_shard:
     params:
         code=lambda wildcards: [
             *code_of_study(wildcards),
-            *map(version, step_parameters.module_files(entry_of(wildcards))),
+            *map(source_digest, runs.module_files(entry_of(wildcards))),
         ],
         arguments=lambda wildcards: arguments_of_repetitions(
             entry_of(wildcards), int(wildcards.shard), ["--resources", "resources"]
@@ -72,7 +72,7 @@ rule evaluation_table:
     message:
         "table {wildcards.measure} of {wildcards.evaluation}"
     shell:
-        "python -P -m drcrm.paper.steps evaluations.tables --metrics={input.metrics}"
+        "python -P -m drcrm.paper.steps results.evaluation_tables --metrics={input.metrics}"
         " --tables {output.tables} {output.page} --settings={params.settings:q} 2> {log}"
 
 
@@ -96,5 +96,5 @@ rule evaluation_figure:
     message:
         "{wildcards.measure} figure of {wildcards.evaluation}, {wildcards.simulator}"
     shell:
-        "python -P -m drcrm.paper.steps evaluations.figure --metrics={input.metrics}"
+        "python -P -m drcrm.paper.steps results.evaluation_figure --metrics={input.metrics}"
         " --figures {output.figures} --settings={params.settings:q} 2> {log}"

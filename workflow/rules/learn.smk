@@ -30,12 +30,12 @@ rule cost_model:
     message:
         "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.paper.steps learning.cost_model" " --log={input.log} --model={output.model} 2> {log}"
+        "python -P -m drcrm.paper.steps learn.cost_model" " --log={input.log} --model={output.model} 2> {log}"
 
 
 rule fit:
     input:
-        lambda w: user_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
+        lambda w: user_files(runs.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         cost_model=cost_model_of,
@@ -51,14 +51,14 @@ rule fit:
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.paper.steps learning.fit"
+        "python -P -m drcrm.paper.steps learn.fit"
         " --log={input.log} --logging={input.logging} --cost_model={input.cost_model} --fits={output.fits}"
         " --settings={params.settings:q} 2> {log}"
 
 
 rule classify:
     input:
-        lambda w: user_files(step_parameters.module_files(runs.algorithm_entry(config, w))),
+        lambda w: user_files(runs.module_files(runs.algorithm_entry(config, w))),
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         test="resources/{dataset}/test.npz",
@@ -74,7 +74,7 @@ rule classify:
     message:
         "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.paper.steps learning.classify"
+        "python -P -m drcrm.paper.steps learn.classify"
         " --log={input.log} --logging={input.logging} --test={input.test}"
         " --probabilities={output.probabilities} --settings={params.settings:q} 2> {log}"
 
@@ -101,7 +101,7 @@ rule evaluate:
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.paper.steps evaluate.evaluate"
+        "python -P -m drcrm.paper.steps learn.evaluate"
         " --test={input.test} --log={input.log} --logging={input.logging} --skyline={input.skyline}"
         " --cost_model={input.cost_model} --fits {input.fits} --classifiers {input.classifiers}"
         " --metrics={output.metrics} --grids={output.grids} --settings={params.settings:q} 2> {log}"

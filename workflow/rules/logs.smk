@@ -20,7 +20,7 @@ rule learn:
         **LEARN_RESOURCES,
     params:
         code=lambda wildcards: code_digest(SOURCE, "paper"),
-        mapping=lambda wildcards: step_parameters.mapping_of(config, wildcards.log),
+        mapping=lambda wildcards: runs.mapping_of(config, wildcards.log),
     shell:
         "drcrm learn {input.log:q} --config {params.mapping:q} --output {output.policy} --json {output.answer}"
         " --report {output.page} > {output.text} 2> {log}"

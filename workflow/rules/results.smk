@@ -46,7 +46,7 @@ rule collect:
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.paper.steps tables.collect" " --runs {input.runs} --table={output.table} 2> {log}"
+        "python -P -m drcrm.paper.steps results.collect" " --runs {input.runs} --table={output.table} 2> {log}"
 
 
 rule provenance:
@@ -59,11 +59,11 @@ rule provenance:
     params:
         code=library_code,
         project=unchecked(PROJECT),
-        settings=lambda w: json.dumps(step_parameters.provenance_parameters(config, w.subject), sort_keys=True),
+        settings=lambda w: json.dumps(runs.provenance_parameters(config, w.subject), sort_keys=True),
     message:
         "provenance of {wildcards.subject}"
     shell:
-        "python -P -m drcrm.paper.steps provenance.provenance"
+        "python -P -m drcrm.paper.steps results.provenance"
         " --project={params.project:q} --provenance={output.provenance} --settings={params.settings:q} 2> {log}"
 
 
@@ -89,7 +89,7 @@ rule tables:
     message:
         "tables of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.paper.steps tables.tables"
+        "python -P -m drcrm.paper.steps results.tables"
         " --metrics={input.metrics} --tables {output.tables} --more={output.more} --pages={output.pages}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -117,7 +117,7 @@ rule overview:
     message:
         "overview of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.paper.steps report.overview"
+        "python -P -m drcrm.paper.steps results.overview"
         " --metrics={input.metrics} --figures {output.figures} --latex={output.latex} --summary={output.summary}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -148,6 +148,6 @@ rule figure:
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        "python -P -m drcrm.paper.steps report.figure"
+        "python -P -m drcrm.paper.steps results.figure"
         " --metrics={input.metrics} --grids={input.grids} --figures {output.figures} --latex={output.latex}"
         " --settings={params.settings:q} 2> {log}"

@@ -26,7 +26,7 @@ def arguments_of_repetitions(entry, shard, folder):
         first,
         end,
         "--options",
-        json.dumps(step_parameters.options_of_entry(config, entry)),
+        json.dumps(runs.options_of_entry(config, entry)),
     ]
 
 
@@ -50,7 +50,7 @@ def arguments_of_run(wildcards, input):
     return [
         *("--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])),
         *("--dataset", wildcards.dataset, "--seed", wildcards.seed),
-        *("--options", json.dumps(step_parameters.options_of_entry(config, config["studies"][wildcards.study]))),
+        *("--options", json.dumps(runs.options_of_entry(config, config["studies"][wildcards.study]))),
     ]
 
 
@@ -70,11 +70,11 @@ rule study_file:
     params:
         code=pipeline_code,
         mirror=unchecked(config["mirror"] or ""),
-        settings=lambda w: json.dumps(step_parameters.file_of_study(config, w.study, w.file)),
+        settings=lambda w: json.dumps(runs.file_of_study(config, w.study, w.file)),
     message:
         "fetch {wildcards.file} of {wildcards.study}"
     shell:
-        "python -P -m drcrm.paper.steps fetch.fetch_file"
+        "python -P -m drcrm.paper.steps data.fetch_file"
         " --mirror={params.mirror:q} --file={output.file} --settings={params.settings:q} 2> {log}"
 
 

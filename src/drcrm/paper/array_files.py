@@ -17,7 +17,7 @@ from drcrm.arrays.validation import (
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import prefix_errors
 from drcrm.files import read_npz, write_npz
-from drcrm.paper.simulation.truth import Truth, as_truth
+from drcrm.paper.simulation import Truth, as_truth
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.stored_policies import FEATURES, arrays_of, features_of
 
@@ -56,7 +56,7 @@ def read_policy(path: str | Path, actions: Actions) -> LinearPolicy:
     with prefix_errors(path):
         policy = make_policy(actions, arrays["coef"], features=features_of(arrays))
         if "logging" in arrays:
-            from drcrm.paper.simulation.logging_policies import function_of_crf
+            from drcrm.paper.logging_policies import function_of_crf
 
             policy = function_of_crf(policy, json.loads(str(arrays["logging"])))
     return policy
@@ -98,6 +98,6 @@ def read_cost_model(path: str | Path) -> CostModel:
 
 
 def read_fits(path: str | Path) -> dict[str, Any]:
-    """Read the arrays of k fits, see :func:`drcrm.paper.steps.learning.fit`."""
+    """Read the arrays of k fits, see :func:`drcrm.paper.steps.learn.fit`."""
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
     return read_npz(path, names, optional=[FEATURES])

@@ -1,13 +1,21 @@
-"""Runs of an experiment and plans of its report, read from the completed configuration.
+"""What the rules of the workflow read of the completed configuration: runs, parameters of steps, plans, and digests.
 
-Plans contain only what a step uses, because Snakemake runs a step again if its parameters change.
+Parameters and plans contain only what a step uses, because Snakemake runs a step again if its parameters change. It
+also does so if the digest of the source code changes.
 """
 
+import ast
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, TESTS, Names, Plan, join
-from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, SINGLE
+from drcrm.paper.roles import ENOUGH_SEEDS, LABELS, SINGLE
+from drcrm.paper.sources import Source, local_digests, read_record
 from drcrm.selection.score_names import MODELLED, SCORES
 
 CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
@@ -22,6 +30,29 @@ SHARED = {
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
 SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
+
+
+@cache
+def source_digest(path: Path) -> str:
+    """Return a digest of a file. Comments and docstrings of Python code do not change it."""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = None  # a docstring
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+@cache
+def code_digest(folder: Path, *left_out: str) -> str:
+    """Return a digest of the names and the code of all files in a folder, except in the folders ``left_out``."""
+    files = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("[!.]*.*")) if path.suffix != ".pyc"
+    }
+    outside = tuple(f"{part}/" for part in left_out)
+    versions = [(name, source_digest(path)) for name, path in files.items() if not name.startswith(outside)]
+    return hashlib.sha256(str(versions).encode()).hexdigest()[:16]
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
@@ -139,38 +170,28 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
     """
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
-    contents = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
-    contents["title"] = name
-    names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
+    labelled = all_datasets(experiment) if part == "tables" else datasets
+    contents: dict[str, Any] = {"title": name, "names": looks(config, name, labelled)}
+    contents |= {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
     if part == "tables":
-        entries = {dataset: config["datasets"][dataset] for dataset in datasets}
-        return Plan(
-            datasets,
-            selections,
-            **contents,
-            names=names,
-            **{option: experiment[option] for option in TESTS},
-            protocol={option: experiment[option] for option in PROTOCOL},
-            grids={key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]},
-            papers={
-                key: (entry["paper"], entry.get("differs", "")) for key, entry in entries.items() if "paper" in entry
-            },
-        )
-    if part == "overview":
-        contents["log"] = describe_log(config, name, datasets)
-        return Plan(datasets, selections[:1], **contents, names=names)
-    return Plan(
-        datasets, selections, **contents, names=names, figure=part, protocol={"split_unit": experiment["split_unit"]}
-    )
+        contents |= {option: experiment[option] for option in TESTS}
+        contents["protocol"] = {option: experiment[option] for option in PROTOCOL}
+        contents["grids"] = {key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]}
+        papers = {key: config["datasets"][key] for key in datasets if "paper" in config["datasets"][key]}
+        contents["papers"] = {key: (entry["paper"], entry.get("differs", "")) for key, entry in papers.items()}
+    elif part == "overview":
+        selections, contents["log"] = selections[:1], describe_log(config, name, datasets)
+    else:
+        contents |= {"figure": part, "protocol": {"split_unit": experiment["split_unit"]}}
+    return Plan(datasets, selections, **contents)
 
 
 def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """Return the colours, markers and printed names of an experiment's algorithms and data sets."""
-    algorithms = {key: config["algorithms"][key] for key in config["experiments"][name]["algorithms"]}
-    drawn = {
-        key: {**{part: entry[part] for part in LOOKS}, "parameter": quantity(entry, config["experiments"][name])}
-        for key, entry in algorithms.items()
-    }
+    experiment, drawn = config["experiments"][name], {}
+    for key in experiment["algorithms"]:
+        entry = config["algorithms"][key]
+        drawn[key] = {**{part: entry[part] for part in LOOKS}, "parameter": quantity(entry, experiment)}
     kinds = {dataset: SINGLE if is_single(config, dataset) else LABELS for dataset in datasets}
     return Names(drawn, {dataset: config["datasets"][dataset]["label"] for dataset in datasets}, actions=kinds)
 
@@ -247,3 +268,82 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
 def entries(values: object) -> dict[str, object]:
     """Return the parts of an evaluation by name, from a map or from a list of names."""
     return dict(values) if isinstance(values, Mapping) else {name: name for name in values}
+
+
+def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[str, object]:
+    """Return the entry of a data set without its printed names, and the digests of its files in a local mirror.
+
+    ``origin`` is the record of earlier fetches. If a digest changes, Snakemake fetches the files again.
+    """
+    entry = _without(config["datasets"][dataset], "label", "paper", "differs")
+    source = Source(mirror=config["mirror"], sha256=entry["sha256"])
+    names = [*entry.get("train", []), *entry.get("test", [])]
+    return {**entry, "digests": local_digests(source, names, read_record(origin))}
+
+
+def module_files(*values: object) -> list[Path]:
+    """Return the files in the working folder of all classes ``module:Class`` that values, keys and items name."""
+    files = []
+    for value in values:
+        if isinstance(value, Mapping):
+            files += module_files(*value, *value.values())
+        elif isinstance(value, list):
+            files += module_files(*value)
+        elif isinstance(value, str) and ":" in value:
+            files.append(Path(*value.split(":")[0].split(".")).with_suffix(".py"))
+    return [file for file in dict.fromkeys(files) if file.exists()]
+
+
+def mapping_of(config: Mapping, name: str) -> str:
+    """Return the mapping of a log as JSON. The entries of algorithms replace their names."""
+    mapping = _without(config["logs"][name], "path")
+    if algorithms := mapping.get("algorithm"):
+        names = algorithms if isinstance(algorithms, list) else [algorithms]
+        mapping["algorithm"] = [_entry(config["algorithms"], algorithm) for algorithm in names]
+    return json.dumps(mapping, sort_keys=True)
+
+
+def _entry(algorithms: Mapping, algorithm: object) -> object:
+    """Return the entry of an algorithm for a mapping. An entry, or the name of a classifier, is returned unchanged."""
+    if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
+        return algorithm
+    entry = _without(algorithms[algorithm], "colour", "marker", "group")
+    return {"name": algorithm, **{key: value for key, value in entry.items() if value}}
+
+
+def options_of_entry(config: Mapping, entry: Mapping) -> dict[str, object]:
+    """Return the options of a study or an evaluation that its module reads, with the entries of its algorithms."""
+    options = _without(entry, "runs", "repetitions", "files", "folder")
+    if "algorithms" in options:
+        options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
+    return options
+
+
+def file_of_study(config: Mapping, name: str, file: str) -> dict[str, str]:
+    """Return the folder in the mirror and the digest of a study's file."""
+    study = config["studies"][name]
+    return {"folder": study.get("folder", name), "sha256": study["files"][file]}
+
+
+def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:
+    """Return the configuration of an experiment, the theory or ``studies/NAME``, without the mirror.
+
+    For a study, the result includes the configuration of its experiments.
+    """
+    kind, _, study = name.partition("/")
+    if study:
+        runs = {key: provenance_parameters(config, key) for key in config["studies"][study].get("runs", {})}
+        algorithms = options_of_entry(config, config["studies"][study]).get("algorithms", {})
+        return {"experiment": config["studies"][study], "datasets": {}, "algorithms": algorithms, "runs": runs}
+    is_learning = kind in config["experiments"]
+    experiment = config["theory"] if kind == "theory" else config["experiments" if is_learning else "evaluations"][kind]
+    algorithms = experiment["algorithms"] if is_learning else []
+    return {
+        "experiment": experiment,
+        "datasets": {key: config["datasets"][key] for key in all_datasets({"datasets": [], **experiment})},
+        "algorithms": {key: config["algorithms"][key] for key in algorithms},
+    }
+
+
+def _without(entry: Mapping, *keys: str) -> dict:
+    return {key: value for key, value in entry.items() if key not in keys}

@@ -36,7 +36,7 @@ def test_a_process_uses_one_thread(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
     files = "--runs", "nothing.csv", "--table=metrics.csv"
-    done = python("-P", "-m", "drcrm.paper.steps", "tables.collect", *files, cwd=tmp_path)
+    done = python("-P", "-m", "drcrm.paper.steps", "results.collect", *files, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
     code = "import os; from drcrm.paper.steps.__main__ import main; main([]); print(os.environ['OMP_NUM_THREADS'])"
@@ -46,9 +46,9 @@ def test_a_process_uses_one_thread(tmp_path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("learning", ["pandas", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
-        ("logged_data", ["pandas", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
-        ("tables", ["matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
+        ("learn", ["pandas", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
+        ("data", ["pandas", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
+        ("results", ["matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
     ],
 )
 def test_a_step_imports_only_what_it_needs(module, heavy):

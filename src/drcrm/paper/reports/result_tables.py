@@ -11,7 +11,7 @@ from scipy.special import stdtr, stdtrit
 
 from drcrm.errors import InputError
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.roles import LOGGING, LOSSES, POEM, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.paper.roles import LOGGING, LOSSES, POEM, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
 
 CELL = ["metric", "paper_dataset", "algorithm"]

@@ -1,12 +1,18 @@
-"""The steps that write tables and draw figures, and the errors of their inputs."""
+"""Steps that write tables, figures, the first page of the report, and provenance."""
 
+import json
+import shutil
+import subprocess
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import error_of, plan_of, run_step
 from scipy import stats
+
+CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
 
 def test_figures_are_files_of_the_named_formats_without_a_date(toy):
@@ -112,3 +118,61 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
     outputs |= {"latex": tmp_path / "a.tex", "more": tmp_path / "more"}
     error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
     assert error.startswith(f"{path}: {message}")
+
+
+def git(folder: Path, *command: object) -> None:
+    identity = "-c", "user.name=me", "-c", "user.email=me@localhost"
+    subprocess.run(["git", "-C", folder, *identity, *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    """A git repository with one commit."""
+    if not shutil.which("git"):
+        pytest.skip("git is needed")
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "code.py").write_text("")
+    for command in (["init"], ["add", "."], ["commit", "--message", "first"]):
+        git(folder, *command)
+    return folder
+
+
+def record(project: Path, config: dict = CONFIG) -> dict:
+    """Run the step twice, check that it writes the same bytes, and return the record."""
+    path, texts = project.parent / "provenance.json", set()
+    for _ in range(2):
+        assert run_step("provenance", {"project": project}, {"provenance": path}, config) == 0
+        texts.add(path.read_text(encoding="utf-8"))
+    [text] = texts
+    assert str(project) not in text
+    return json.loads(text)
+
+
+def test_has_the_commit_and_whether_anything_changed_since(repository):
+    [head] = (repository / ".git/refs/heads").glob("*")
+    written = record(repository)
+    assert (written["commit"], written["clean"]) == (head.read_text().strip(), True)
+    (repository / "more.py").write_text("")
+    untracked = {**written, "clean": False, "untracked": ["more.py"]}
+    assert record(repository) == untracked
+    (repository / "code.py").write_text("1")
+    assert record(repository) == {**untracked, "changed": ["code.py"]}
+
+
+def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, monkeypatch):
+    (repository / "inner").mkdir()
+    written = record(repository / "inner")
+    assert (written["commit"], written["clean"]) == (None, None)
+    monkeypatch.setenv("PATH", "")
+    assert record(repository) == written
+
+
+def test_digest_of_the_configuration_does_not_depend_on_its_order(tmp_path):
+    written = record(tmp_path)
+    assert written["options"] == CONFIG["experiment"]
+    assert record(tmp_path, dict(reversed(CONFIG.items()))) == written
+    for kind in CONFIG:
+        changed = record(tmp_path, {**CONFIG, kind: {"changed": 1}})
+        assert changed["config"] != written["config"]
+        assert (changed["options"] != written["options"]) == (kind == "experiment")

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from drcrm.paper.reports.drawing import add_legend, handles_of
+from drcrm.paper.reports.figures import add_legend, handles_of
 from drcrm.paper.reports.markup import number, with_error
 from drcrm.paper.reports.plan import GREY, WIDTH, Look
 from drcrm.paper.reports.printed_tables import PrintedTable

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.paper.reports.figure_data import DatasetResults
+from drcrm.paper.reports.dataset_results import DatasetResults, findings, format_page
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.summary import findings, format_page
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}

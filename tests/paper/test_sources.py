@@ -12,7 +12,7 @@ from fixtures.pipeline import serving
 from fixtures.strategies import refusal
 
 from drcrm.files import write_json
-from drcrm.paper.datasets.sources import Source, local_digests, read_record
+from drcrm.paper.sources import Source, local_digests, read_record
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))

@@ -1,11 +1,13 @@
-"""True labels or classes of contexts, which give the costs of logged actions and the exact losses of policies.
+"""Simulation of bandit feedback: true labels or classes give costs and exact losses, and a policy logs its actions.
 
-The classes also have methods that fit the logging policy π0 and the skyline, which is trained on the true labels. The
-rest of the simulation does not depend on the kind of actions.
+The classes of true labels also fit the logging policy π0 and the skyline, which is trained on the true labels. The rest
+of the simulation does not depend on the kind of actions.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -13,6 +15,7 @@ from scipy.sparse import issparse
 from drcrm.actions.choices import SingleChoice
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 
@@ -69,26 +72,6 @@ def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray
     return {"expected_loss": float((1 - right).mean()), "greedy_loss": float((greedy != classes).mean())}
 
 
-def choose_by_greedy_loss(
-    fit: Callable[[float], Any], grid: Sequence[float], X: Features, labels: np.ndarray
-) -> tuple[Any, float]:
-    """Return the policy with the smallest greedy loss on held-out contexts, and its C. The grid of C must increase.
-
-    The search stops as soon as the loss rises, because fits with a large C take most of the time. On Scene, Yeast and
-    samples of RCV1 and TMC2007 the loss first falls to its minimum and then rises. The first of equally good policies
-    wins.
-    """
-    best, fewest = None, np.inf
-    for C in grid:
-        policy = fit(C)
-        errors = np.count_nonzero(policy.greedy(X) != labels)
-        if errors > fewest:
-            break
-        if errors < fewest:
-            best, fewest = (policy, C), errors
-    return best
-
-
 class LabelTruth:
     """True labels y* ∈ {0,1}^q of each context.
 
@@ -122,7 +105,7 @@ class LabelTruth:
 
     def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> ExponentialPolicy:
         """Fit a CRF to the contexts and return π0, with coefficients multiplied by the sharpness."""
-        from drcrm.paper.simulation.skylines import fit_crf
+        from drcrm.paper.logging_policies import fit_crf
 
         return ExponentialPolicy(sharpness * fit_crf(X, self.labels, C).coef)
 
@@ -130,7 +113,7 @@ class LabelTruth:
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[ExponentialPolicy, float]:
         """Return the CRF with the smallest greedy loss on the held-out contexts, and its C from the grid."""
-        from drcrm.paper.simulation.skylines import fit_skyline
+        from drcrm.paper.logging_policies import fit_skyline
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
 
@@ -200,7 +183,7 @@ class ClassTruth:
 
     def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> SoftmaxPolicy:
         """Fit a softmax regression to the contexts and return π0, with coefficients multiplied by the sharpness."""
-        from drcrm.paper.simulation.skylines import fit_softmax
+        from drcrm.paper.logging_policies import fit_softmax
 
         return SoftmaxPolicy(sharpness * fit_softmax(X, self.labels, self.actions.shape[0], C).coef)
 
@@ -208,6 +191,8 @@ class ClassTruth:
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[SoftmaxPolicy, float]:
         """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
+        from drcrm.paper.logging_policies import choose_by_greedy_loss
+
         return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
 
     def groups(self, X: Features) -> np.ndarray:
@@ -266,3 +251,80 @@ def _check_rates(clicks: Rates) -> tuple[float, float]:
 def _check_certain(clicks: Rates) -> None:
     if _check_rates(clicks) != CERTAIN:
         raise InputError("click rates need one action of K, got label vectors")
+
+
+def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
+    """Return the random generator of a step.
+
+    The generator depends only on the data set, the seed and the step, so experiments with different options share their
+    draws.
+    """
+    return np.random.default_rng([zlib.crc32(f"{dataset}/{step}".encode()), seed])
+
+
+def split_contexts(
+    n: int, unit: str, logging_fraction: float, heldout_fraction: float, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Split n contexts and return the rising context numbers of ``logging``, ``train`` and ``heldout``.
+
+    The contexts of ``logging`` train the logging policy π0. With ``unit`` "context" they are a fraction of the training
+    part, as in the paper's text. With "row" they are a fraction of all contexts, as in the public POEM code. That code
+    holds out rows after the replay. Numbers of contexts are rounded up.
+    """
+    shuffled = rng.permutation(n)
+    n_heldout = _share(heldout_fraction, n)
+    heldout, train = shuffled[:n_heldout], shuffled[n_heldout:]
+    if not len(train):
+        raise InputError(f"no context is left to train on: a fraction of {heldout_fraction} holds out all of {n}")
+    candidates = train if unit == "context" else np.arange(n)
+    logging = rng.choice(candidates, _share(logging_fraction, len(candidates)), replace=False)
+    return {"logging": np.sort(logging), "train": np.sort(train), "heldout": np.sort(heldout)}
+
+
+def heldout_rows(n: int, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """Return a random mask (n,) of the held-out rows. Their number is rounded up."""
+    is_heldout = np.zeros(n, dtype=bool)
+    is_heldout[rng.permutation(n)[: _share(fraction, n)]] = True
+    return is_heldout
+
+
+def _share(fraction: float, n: int) -> int:
+    """Return a fraction of n, rounded up and at least 1."""
+    return max(1, math.ceil(fraction * n - 1e-9))  # 0.07 · 100 is slightly above 7
+
+
+def replay(
+    policy,
+    X: Features,
+    labels,
+    count: int,
+    rng: np.random.Generator,
+    clicks: Rates = CERTAIN,
+    click_rng: np.random.Generator | None = None,
+) -> BanditLog:
+    """Draw a log: a policy acts on every labelled context ``count`` times.
+
+    The log has N · count rows, one pass over the contexts after the other. With generators in the same state, a log of
+    fewer passes is a prefix of it. The cost of a label vector is its translated Hamming loss. The cost of one action
+    of K is −1 for a click and 0 otherwise.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+    X : array or CSR (N, d)
+    labels : Truth, or array (N, q) of 0 and 1, or integer array (N,)
+    count : int
+        Number of passes, Δ in section 4 of the paper.
+    rng : Generator
+        Draws the actions.
+    clicks : (float, float)
+        Probabilities of a click on the right action and on a wrong action, by default 1 and 0.
+    click_rng : Generator, optional
+        Draws the clicks unless the probabilities are 1 and 0. The actions do not depend on it.
+    """
+    truth: Truth = as_truth(labels, policy.actions.log_options.get("n_actions"))
+    mean, kind = policy.marginals(X), policy.actions
+    Y = np.concatenate([kind.check(kind.sample(mean, rng)) for _ in range(count)])
+    context = np.tile(np.arange(X.shape[0]), count)
+    propensity = np.exp(policy.log_prob(X, Y, context))
+    return BanditLog(X, Y, propensity, truth.cost(Y, context, clicks, click_rng), context, **kind.log_options)

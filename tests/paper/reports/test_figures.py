@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from drcrm.paper.reports.experiment_figures import (
+from drcrm.paper.reports.dataset_results import DatasetResults, certified, closed_gap
+from drcrm.paper.reports.figures import (
     FIGURES,
     certificates,
+    draw_overview,
     grid,
-    overview,
     replay_count,
 )
-from drcrm.paper.reports.figure_data import DatasetResults, certified, closed_gap
 from drcrm.paper.reports.plan import RC, SMALL, WIDTH, Names, Plan
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
@@ -81,7 +81,9 @@ def assert_texts_are_inside(figure) -> None:
         assert -2 <= box.y0 <= box.y1 <= figure.bbox.height + 2, artist
 
 
-@pytest.mark.parametrize("draw", [*FIGURES.values(), lambda data: overview([data] * 3)], ids=[*FIGURES, "overview"])
+@pytest.mark.parametrize(
+    "draw", [*FIGURES.values(), lambda data: draw_overview([data] * 3)], ids=[*FIGURES, "overview"]
+)
 def test_figures_are_drawn_with_missing_runs_and_readable_text(draw, results):
     """A width of 366 pixels, as on a phone, shows 9 points as 10 pixels if the figure is 4.8 inches wide.
 

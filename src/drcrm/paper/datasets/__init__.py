@@ -1,1 +1,0 @@
-"""Data sets of the configuration: their files, their formats and their labels."""
