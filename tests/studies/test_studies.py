@@ -2,7 +2,6 @@
 
 import bz2
 import os
-import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from fixtures.page_numbers import numbers, rounded
 from fixtures.pipeline import jobs, snakemake, write_config
 from fixtures.reference_formulas import bound_by_loops
-from scipy.stats import binom, t
+from scipy.stats import t
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import Ridge
 
@@ -107,17 +105,6 @@ def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     assert f'"sha256": "{"0" * 64}"' in output
 
 
-def test_published_certificates_reach_their_level(study):
-    """Finite-sample bounds everywhere, the others for large n and light tails."""
-    coverage, rows = study("coverage"), published("coverage")
-    assert len(rows) == len(coverage.settings()) * len(coverage.SIZES) * len(coverage.METHODS)
-    assert (rows["repetitions"] == 2000).all()
-    is_finite = rows["method"].isin(coverage.FINITE_SAMPLE)
-    assert (rows["coverage"] >= rows["confidence"])[is_finite].all()
-    light = rows[~is_finite & (rows["tails"] == "light") & (rows["n"] == 4000)]
-    assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()
-
-
 def test_diagnostics_name_the_planted_faults(study):
     verdicts = study("verdicts")
     world = verdicts.World(is_null=False)
@@ -129,88 +116,6 @@ def test_diagnostics_name_the_planted_faults(study):
     [good, bad] = verdicts.reach_verdicts(world, "missing", truth, 0)
     assert (good["verdict"], good["named"], good["unfounded"]) == ("the log cannot say", True, False)
     assert np.isnan(bad["named"])
-
-
-def test_guardrails_at_their_margin_are_rarely_shown_to_hold():
-    rows = published("guardrails").set_index("slack")
-    assert (rows["logs"] >= 500).all()
-    assert (rows.loc[0, "better"] <= 34).all()
-    assert (rows.loc[3, "better"] >= 0.75 * rows.loc[3, "logs"]).all()
-    text = (ROOT / "docs/user-guide/own-logs.md").read_text(encoding="utf-8")
-    counts = "{} logs (a rare cost) and {} (revenue)".format(*rows.loc[0, "better"])
-    assert counts in " ".join(text.split()), counts
-
-
-def test_published_limits_hold_and_keep_most_of_the_gain():
-    rows = published("limits")
-    assert (rows["logs"] == 300).all()
-    assert (rows["wrong"] == 0).all()
-    assert rows["covered"].min() >= 0.93
-    kept = 100 * rows["gain"] / rows["best"]
-    stated = numbers(
-        "docs/user-guide/verdict-errors.md", "in # to # % of the logs. The learned policies have # to # % of the"
-    )
-    measured = [100 * rows["covered"].min(), 100 * rows["covered"].max(), kept.min(), kept.max()]
-    assert stated == [round(value) for value in measured]
-    assert numbers("docs/user-guide/limits.md", "policies had # to # % of the possible gain") == stated[2:]
-
-
-def test_published_trees_are_not_called_better_too_often_and_their_leaves_have_valid_intervals():
-    """Of 500 null logs, 38 may be *better*; the intervals of all leaves hold together in 93 %."""
-    rows = published("tree_level").set_index("validation")
-    assert (rows["logs"] == 500).all()
-    assert ((rows["better"] * rows["logs"]).round() <= 38).all()
-    assert (rows["covered"] >= 0.93).all()
-    assert (rows["leaves"] * rows["logs"] >= 200).all()
-
-
-def test_published_certificates_with_heavy_tails_are_false_in_at_most_7_percent(study):
-    heavy_tails, rows = study("heavy_tails"), published("heavy_tails")
-    assert len(rows) == len(heavy_tails.LAWS) * len(heavy_tails.SIZES) * len(heavy_tails.BOUNDS) * 4
-    assert rows["false"].max() <= heavy_tails.ALLOWED
-    assert rows["false unchecked"].max() > 0.25
-
-
-def test_published_exploring_logs_get_an_answer(study):
-    """*Better* is seldom false, an answer is the rule where rows suffice, and uniform logs have no rare actions."""
-    rows, cells = published("epsilon_greedy"), study("epsilon_greedy").cells()
-    assert [tuple(row) for row in rows[list(cells[0]._fields)].to_numpy()] == [tuple(cell) for cell in cells]
-    assert rows["false"].max() <= 0.1
-    assert rows["false"].mean() <= 0.05
-    assert (rows["cannot"] * rows["sampled"]).sum() <= 0.1 * rows["sampled"].sum()
-    assert not rows.loc[rows["kind"] == "uniform", "rare"].any()
-
-
-def test_published_null_logs_are_not_called_better_too_often(study):
-    """No share is significantly above 5 %, by a one-sided binomial test at 1 %."""
-    rows = published("null_verdicts")
-    assert set(rows["log"]) == set(study("null_verdicts").KINDS)
-    assert (rows["logs"] >= 60).all()
-    assert (rows["p_value"] > 0.01).all()
-    assert rows["better"].mean() <= 0.01
-
-
-def test_published_certificates_hold_although_outcomes_changed(study):
-    rows = published("late_outcomes")
-    assert rows["logs"].sum() >= 200
-    assert rows["learned"].max() == 0
-    is_shuffled = (rows["kind"] == "seven values") & (rows["change"] == "shuffled")
-    assert (rows["certified"] == np.where(is_shuffled, 0, 1)).all()
-    certified = rows[~is_shuffled]
-    for name in ("holds", "difference_holds"):
-        assert certified[name] @ certified["logs"] >= 0.93 * certified["logs"].sum()
-
-
-def test_published_intervals_of_the_default_cover_the_cost(study):
-    rows = published("estimate_coverage").set_index(["kind", "policy", "estimate"])
-    assert set(rows.index.unique("kind")) == {"digits", "satimage", "scene", "shop"}
-    assert (rows["logs"] == 500).all()
-    by_estimate = rows["coverage"].unstack("estimate")
-    assert by_estimate["auto"].equals(by_estimate["dr"])
-    assert by_estimate["dr"].groupby("kind").mean().min() >= 0.93
-    assert by_estimate["dm"].max() < 0.5, "the page says that its interval does not include the model's error"
-    errors = study("estimate_coverage").relative_errors(rows.reset_index())
-    assert errors["auto"] < errors["clipped_ips"]
 
 
 def test_the_shift_study_knows_its_truth(study):
@@ -251,18 +156,6 @@ def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
         assert abs(gap) < 4 * error
 
 
-def test_betting_is_not_the_default_because_it_is_wider(study):
-    methods, rows = study("certificate_methods"), published("certificate_methods")
-    ratios = methods.betting_next_to_asymptotic(rows)
-    stated = numbers(
-        "docs/user-guide/certificates.md", "over the # settings .{,50} is # times as wide, and at least # t"
-    )
-    assert stated == [len(ratios), round(ratios.mean(), 2), round(ratios.min(), 2)]
-    assert ratios.mean() > 1.15
-    assert (rows["logs"] == 50).all()
-    assert rows[["setting", "n"]].drop_duplicates().shape[0] == 68
-
-
 def test_certificates_by_each_method_are_those_of_their_formulas(study):
     """With weights of 1, a certificate is the bound on the costs."""
     methods = study("certificate_methods")
@@ -278,13 +171,6 @@ def test_certificates_by_each_method_are_those_of_their_formulas(study):
     draws = [methods.certify(setting, setting.draw(np.random.default_rng(seed), 200)) for seed in range(20)]
     means = {name: np.mean([draw[name] for draw in draws]) for name in bounds}
     assert means["student"] < means["betting"] < means["anytime"]  # single draws may have another order
-
-
-def test_the_published_bound_at_every_look_is_rarely_false():
-    rows = published("anytime")
-    assert set(rows["kind"]) == {"clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups"}
-    assert (rows["logs"] == 500).all()
-    assert (rows["false"] * rows["logs"] <= binom.ppf(0.95, rows["logs"], 0.05)).all()
 
 
 def test_the_shop_of_the_loop_has_its_click_rates_and_looks_like_certify(study, tmp_path):
@@ -316,23 +202,6 @@ def test_the_shop_of_the_loop_has_its_click_rates_and_looks_like_certify(study, 
     assert loop.true_gain("gain", stored) == pytest.approx(-single["value"], abs=4 * single["standard_error"])
 
 
-def test_the_published_loop_keeps_its_promises():
-    rows = published("loop").set_index("world")
-    assert (rows["repetitions"] >= 100).all()
-    assert rows.loc["no gain", "stopped"] <= 0.05 * rows.loc["no gain", "repetitions"]
-    assert rows.loc["gain", "stopped"] >= 0.8 * rows.loc["gain", "repetitions"]
-    cannot, stopped = rows.loc["gain", ["then the log cannot say", "stopped"]]
-    text = (ROOT / "docs/user-guide/loop.md").read_text(encoding="utf-8")
-    assert (
-        f"in {rows.loc['no gain', 'usual']}.\n- **{stopped} of {rows.loc['gain', 'repetitions']} deploy by week 6**"
-        in text
-    )
-    assert cannot <= 0.05 * stopped
-    better, not_shown = rows.loc["gain", ["then better", "then not shown"]]
-    assert f"{cannot} of {stopped} second rounds" in text
-    assert f"{better} end in *better*, {not_shown} in *not shown*" in text
-
-
 def test_the_pooled_rounds_compare_with_the_deployed_policy(study, tmp_path):
     rounds, loop = study("pooled_rounds"), study("loop")
     log = loop.write_log(tmp_path, "week1", loop.draw_log("gain", np.random.default_rng(0)))
@@ -346,37 +215,6 @@ def test_the_pooled_rounds_compare_with_the_deployed_policy(study, tmp_path):
     learned = stored.policy.marginals(stored.encoding.contexts(visitors))
     expected = (learned * loop.click_rates("gain", visitors)).sum(axis=1).mean() - mean
     assert gain == pytest.approx(expected, abs=5 * error)
-
-
-def test_published_pooled_rounds_call_no_worse_policy_better():
-    rows = published("pooled_rounds").set_index("way")
-    assert (rows["repetitions"] == 100).all()
-    assert not rows["false better"].any()
-    pooled, text = rows.loc["pooled"], " ".join((ROOT / "docs/user-guide/loop.md").read_text(encoding="utf-8").split())
-    assert f"In {pooled['recognised']:.0f} of 100 repetitions" in text
-    assert f"In {pooled['then better']:.0f} it said *better*" in text
-    assert f"gain {pooled['gain if better']:.3f} clicks per row over it" in text
-    assert f"With `--baseline` it said *better* in {rows.loc['baseline', 'then better']}." in text
-
-
-def test_published_blocks_keep_their_level_and_show_more_of_one_kind_of_log():
-    """At most 38 of 500 logs are consistent with a level of 5 %. Held-out rows show as much of the other kind."""
-    level, power = published("block_level"), published("block_power").set_index(["log", "validation"])["better"]
-    false, text = (level["better"] * level["logs"]).round(), (ROOT / "docs/user-guide/blocks.md").read_text("utf-8")
-    assert (level["logs"] >= 500).all()
-    assert false.max() <= 38
-    assert f"The largest number of false verdicts in the table is {false.max():.0f}." in text
-    assert power["e-mail", "blocks"] >= power["e-mail", "holdout"] + 15
-    assert abs(power["recommender", "blocks"] - power["recommender", "holdout"]) <= 5
-
-
-def test_published_blocks_are_seldom_better_on_faulty_logs():
-    """At most 19 of 200 logs are consistent with a level of 5 %."""
-    rows = published("block_verdicts")
-    assert (rows["logs"] == 200).all()
-    most = (rows["better"] * rows["logs"]).round().max()
-    assert [most, 19] == numbers("docs/user-guide/blocks.md", "in at most # of 200 logs; # are consistent")
-    assert most <= 19
 
 
 def test_blocks_are_measured_on_logs_without_a_file(study):
@@ -476,38 +314,6 @@ def test_regrets_of_trees_are_those_of_a_search_over_the_regions(study):
     assert 0 < row["regret"] < 0.5
 
 
-def test_published_selections_agree_with_those_of_other_authors(study):
-    """Within four joint standard errors; the page says two."""
-    cells = study("cells").compare(published("ocv"))
-    assert len(cells) == 12
-    assert (cells["runs"] == 100).all()
-    assert (cells["difference_in_errors"].abs() < 2).all()
-    errors = published("ocv").set_index(["setting", "method"])["value"]
-    for temperature in ("T=10", "T=-10"):
-        assert errors[temperature, "SLOPE"] == errors[temperature, "DR"]
-    assert errors["T=-10"].drop("OCV by IPS").idxmin() == "IPS"
-
-
-def test_published_radii_agree_and_betting_is_narrower(study):
-    """The largest difference from the published radii, mean radii, and false bounds are those of the page."""
-    table = published("ls_radius")
-    assert (table["runs"] == 10).all()
-    cells = study("cells").compare(table)
-    assert len(cells) == 4 * 8
-    assert cells["difference"].abs().max() < 0.0135
-    means, false = (table.groupby("method")[name].mean() for name in ("value", "false"))
-    page = "docs/paper/published-tables.md"
-    assert numbers(page, r"radius of # for one look and # at every look") == rounded(
-        means[["betting, one look", "betting, every look"]], 3
-    )
-    assert numbers(page, r"logarithmic smoothing, has #\.") == rounded([means["logarithmic smoothing"]], 3)
-    assert means["betting, one look"] <= 0.22
-    assert means["betting, every look"] <= 0.25
-    assert means.filter(like="betting").max() < means["logarithmic smoothing"]
-    assert (false * 8 / 10)[["betting, one look", "betting, every look"]].max() <= 27
-    assert false["betting, one look"] < false["Student"]
-
-
 @pytest.mark.filterwarnings("ignore")  # a fit that ends at its start, or after 100 iterations
 def test_the_tilted_start_of_many_actions_gains_clicks(study):
     """The start follows a cost model of the log, and the fit starts there."""
@@ -519,52 +325,3 @@ def test_the_tilted_start_of_many_actions_gains_clicks(study):
     table = study("large_action_gain").tabulate(pd.concat([rows, rows]).reset_index())
     assert table["logs"].tolist() == [2, 2, 2]
     assert study("large_action_gain").summary(table).shape == (1, 5)
-
-
-def test_published_regrets_of_trees_are_not_larger_than_those_of_other_authors(study):
-    """They are smaller by as many joint standard errors as the page says."""
-    table = published("policy_trees")
-    assert (table["runs"] == 100).all()
-    cells = study("cells").compare(table).set_index(["setting", "method"])["difference_in_errors"]
-    assert len(cells) == 4
-    stated = numbers("docs/paper/published-tables.md", "than the published ones, by # to # joint standard errors")
-    assert stated == [round(cells.min(), 1), round(cells.max(), 1)]
-    assert table.groupby("setting")["value"].nunique().tolist() == [1, 1]
-
-
-def test_the_page_of_estimators_names_the_intervals_that_fail():
-    rows = published("interval_coverage")
-    assert (rows["logs"] == 40).all()
-    assert rows["simulator"].nunique() == 3
-    shares = rows.groupby("estimator")["coverage"].mean()
-    page = (ROOT / "docs/user-guide/estimators.md").read_text(encoding="utf-8")
-    [named] = re.findall(r"in less than 90 % of all logs: (.*)\.", page)
-    assert set(re.findall(r"`(\w+)`", named)) == set(shares.index[shares < 0.9])
-
-
-def test_weights_of_clusters_have_small_errors_and_intervals_that_fail():
-    """The sentences on large action sets hold, and a cost model of clusters changes only estimates that use it."""
-    rows, pooled = (published(name).set_index(["simulator", "estimator"]) for name in LARGE)
-    assert (rows["logs"] == 25).all()
-    assert (pooled["logs"] == 25).all()
-    of_clusters, of_actions = ["mips", "cluster_dr"], ["ips", "snips", "dr"]
-    largest = rows.loc["k5000", "rmse"]
-    assert largest[of_clusters].max() < largest[of_actions].min() / 2
-    covers = rows["coverage"].unstack("estimator")
-    assert covers[of_clusters].max(axis=None) < 0.7
-    assert covers[["ips", "dr"]].min(axis=None) >= 0.8
-    assert covers.loc["k5000", "snips"] < 0.7
-    assert pooled.loc[("k5000", "dm"), "rmse"] <= largest["dm"] / 1.9
-    biased = pooled.xs("dm", level="estimator")
-    assert (biased["bias"] > 10 * biased["bias_error"]).all()
-    assert pooled["truth"].equals(rows.loc[pooled.index, "truth"])
-
-
-def test_fits_of_many_actions_gain_over_their_start():
-    rows = published("large_action_gain").set_index(["policy", "actions"])
-    assert (rows["logs"] == 12).all()
-    fit, start = rows.loc["fit"], rows.loc["start"]
-    assert (fit["gain"] > 3 * fit["gain_error"]).all()
-    assert start["gain"].is_monotonic_decreasing
-    difference = fit["gain"][5000] - start["gain"][5000]
-    assert abs(difference) < 2 * np.hypot(fit["gain_error"][5000], start["gain_error"][5000])
