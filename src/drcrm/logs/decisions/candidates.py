@@ -202,21 +202,18 @@ def learn_blocks(
         reference=reference,
         recognised=RecognisedRows(np.ones(n, dtype=bool), np.zeros(n, dtype=bool)),
     )
-    name, known = final.algorithm.name, (parts.cost_model, final.learned.clip)
-    candidate = final.learned.candidates[final.learned.selected]
-    best = EvaluatedPolicy(name, WAY_OF_LEARNING, parts.policy, *known)
-    settings = _settings_of(final.algorithm, candidate)
-    refit = EvaluatedPolicy(
-        name, final.algorithm.label, candidate.policy, final.learned.cost_model, final.learned.clip, settings
-    )
+    refit = _evaluated(final.algorithm, final.learned, final.learned.candidates[final.learned.selected])
+    best = replace(refit, label=WAY_OF_LEARNING, policy=parts.policy, cost_model=parts.cost_model, settings={})
     of_blocks = [learned.policy for learned in parts.learned]
     return tested.mark_missing(), Selection([best], best, EffectiveNumbers(), parts.blocks, refit, of_blocks)
 
 
-def _settings_of(algorithm: Algorithm, candidate: Candidate) -> dict[str, Any]:
-    """Return the hyper-parameter of a candidate, its ridge and its place between π0 and a fit, for the answer."""
+def _evaluated(algorithm: Algorithm, learned: Learned, candidate: Candidate) -> EvaluatedPolicy:
+    """Return a candidate with its hyper-parameter, its ridge and its place between π0 and a fit, for the answer."""
     settings = {} if np.isnan(candidate.value) else {"parameter": algorithm.parameter, "value": float(candidate.value)}
-    return settings | {name: float(getattr(candidate, name)) for name in ("ridge", "step", "sharpness")}
+    settings |= {name: float(getattr(candidate, name)) for name in ("ridge", "step", "sharpness")}
+    known = learned.cost_model, learned.clip, settings
+    return EvaluatedPolicy(algorithm.name, algorithm.label, candidate.policy, *known)
 
 
 def choose_candidate(
@@ -289,22 +286,12 @@ def _select(
     """
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)
-    means, tested = differences.cautious_means(), differences.choose(choices, is_allowed, confidence)
-    index = tested
+    means, index = differences.cautious_means(), differences.choose(choices, is_allowed, confidence)
     if index is None:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
         preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
         among = next((mask for mask in preferred if mask.any()), is_possible)
         index = int(np.argmin(np.where(among, means, np.inf)))
     chosen = candidates[index]
-    settings = _settings_of(algorithm, chosen)
-    policy = EvaluatedPolicy(
-        algorithm.name,
-        algorithm.label,
-        chosen.policy,
-        learned.cost_model,
-        learned.clip,
-        settings,
-        is_shown=tested is not None,
-    )
+    policy = _evaluated(algorithm, learned, chosen)
     return policy, (not rates[index], -int(differences.grade[index]), float(means[index]))

@@ -60,8 +60,6 @@ class EvaluatedPolicy:
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
-    is_shown : bool
-        Whether the choice among the algorithm's own candidates shows this one to be better than the logging policy.
     may_have_logged : bool
         Whether it existed before the log, so that it may be the logging policy.
     """
@@ -72,7 +70,6 @@ class EvaluatedPolicy:
     cost_model: object = None
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
-    is_shown: bool = False
     may_have_logged: bool = False
 
 
@@ -154,10 +151,8 @@ class Judgement:
         candidates, settings = [], self.settings
         is_corrected = self.statement.verdict == BETTER and settings.choices > 1
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
-            values, results = (
-                estimate_values(comparison.evaluation, policy.clip, settings.confidence),
-                comparison.as_dict(),
-            )
+            values = estimate_values(comparison.evaluation, policy.clip, settings.confidence)
+            results = comparison.as_dict()
             if self.watched is not None:
                 values[self.evidence.running["estimate"]] = self.watched.cost
                 results |= self._running_bounds(results["difference"])

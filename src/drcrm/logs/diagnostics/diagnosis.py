@@ -68,10 +68,6 @@ class Diagnosis:
         """The checks that fail."""
         return tuple(check for check in self.diagnostics if check.has_failed)
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the checks and tables as JSON values."""
-        return {"diagnostics": [check.as_dict() for check in self.diagnostics], **self.tables}
-
     def restrict_to(self, rows: np.ndarray, log: BanditLog) -> Diagnosis:
         """Return the checks of the whole ``log`` for selected rows, a mask (n,)."""
         units = None if self.units is None else self.units[rows]

@@ -32,14 +32,14 @@ from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.evaluation.bounds.asymptotic_bounds import correct_for_choice
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.check import Check, Consequence
-from drcrm.logs.diagnostics.comparison.advice import RANDOMISE, advise_rows
+from drcrm.logs.diagnostics.comparison.advice import BY_CONSEQUENCE, RANDOMISE, advise_logging, advise_rows
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     ComparisonSettings,
     compare_with_logging,
     estimate_values,
 )
 from drcrm.logs.diagnostics.comparison.reference import Reference
-from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.logs.diagnostics.comparison.verdict import WRONG_LOG, Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.formats import Units
@@ -166,6 +166,14 @@ def test_consequences_decide_and_not_titles(has_bounds):
         verdict = decide([accusation, explanation], bounds)
         assert (verdict.name, verdict.failed) == ("the log cannot say", (explanation,))
     assert decide([wrong, dependent], bounds).name == "the log is wrong"
+
+
+def test_each_failure_has_its_advice():
+    by_actions = {Consequence.OVERLAP, Consequence.FEW_ROWS, Consequence.DOMINANT_ROW, Consequence.UNUSABLE}
+    assert {*BY_CONSEQUENCE, *by_actions, *WRONG_LOG, Consequence.NONE, Consequence.UNTESTED} == {*Consequence}
+    diagnosis = diagnose(LOG, BEST)
+    for consequence, advice in BY_CONSEQUENCE.items():
+        assert advise_logging(replace(diagnosis, diagnostics=(fail(consequence),))) == advice
 
 
 def test_bounds_that_charge_missing_actions_need_no_overlap():

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drcrm.arrays.number_formats import (
-    format_count,
-    format_number,
-    percent,
-)
+from drcrm.arrays.number_formats import format_count, format_number, percent
 from drcrm.evaluation.bounds.asymptotic_bounds import POWER, bound_quantile, required_size, shrink_difference
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
@@ -27,8 +23,6 @@ REPAIRS = [
     "Or leave the propensities out and set propensity_model: auto. It estimates propensities of logged actions.",
 ]
 RETEST = "Then check the propensities again: the audit fails too, perhaps because of the leak."
-EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
-MEASURE = "Log the propensities, or add the features by which the logging policy chooses."
 CLOSER = "evaluate a policy that is closer to the logging policy."
 OTHER_LOGGER = [
     "Compare it with the policy that ran before: --baseline EARLIER.npz.",
@@ -42,8 +36,26 @@ NEXT_STEPS = {
     "the log is wrong": "Correct the propensities, and judge the policy again.",
 }
 TRY_OTHERS = "Keep the logging policy, and try other features, rewards or algorithms."
-GROUP = "Set `group:` to the column of user ids, if users have several rows; otherwise the propensities are too small."
 MORE_ROWS = "Log more rows"  # the start of advice
+# Advice by the consequence of failed checks; the first one that failed decides. REPAIRS are for wrong propensities, and
+# more rows of some actions for the other failures: OVERLAP, FEW_ROWS, DOMINANT_ROW, UNUSABLE.
+BY_CONSEQUENCE = {
+    Consequence.LEARNED_ROWS: [IDENTIFY],
+    Consequence.DEPENDENT_ROWS: [
+        "Set `group:` to the column of user ids, if users have several rows; otherwise the propensities are too small."
+    ],
+    Consequence.LEAK: [f"{ADVICE}."],
+    Consequence.DETERMINISTIC: [RANDOMISE],
+    Consequence.UNBALANCED: [
+        "Log the propensities, or add the features by which the logging policy chooses.",
+        f"Or {CLOSER}",
+    ],
+    Consequence.MISSING_ACTIONS: [
+        REPAIRS[0],
+        "Or let the logging policy take every action of the policy in every context, if it does not.",
+        f"Or {CLOSER}",
+    ],
+}
 TRY_POLICY = "Try another policy. This one does not look better, so more rows would not help."
 TOO_SMALL = "Try another policy. No number of rows that can be logged would show a difference this small."
 
@@ -109,19 +121,11 @@ def advise_baseline(comparison: Comparison) -> list[str]:
 def advise_logging(diagnosis: Diagnosis) -> list[str]:
     """Return advice on how to log data on which the failed checks would pass."""
     failed = {check.consequence for check in diagnosis.failed}
-    if Consequence.LEARNED_ROWS in failed:
-        return [IDENTIFY]
-    if Consequence.DEPENDENT_ROWS in failed:
-        return [GROUP]
-    if Consequence.LEAK in failed:
-        return [f"{ADVICE}.", *([RETEST] if failed & WRONG_LOG else [])]
-    if Consequence.DETERMINISTIC in failed:
-        return [RANDOMISE]
-    if Consequence.UNBALANCED in failed:
-        return [MEASURE, f"Or {CLOSER}"]
-    doubtful = {check.consequence for check in diagnosis.diagnostics if check.level != "good"}
-    if Consequence.MISSING_ACTIONS in failed and Consequence.OVERLAP not in doubtful:
-        return [REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]
+    if any(check.consequence is Consequence.OVERLAP and check.level != "good" for check in diagnosis.diagnostics):
+        failed -= {Consequence.MISSING_ACTIONS}  # unsupported actions explain it
+    if first := next((consequence for consequence in BY_CONSEQUENCE if consequence in failed), None):
+        has_leak = first is Consequence.LEAK and failed & WRONG_LOG
+        return [*BY_CONSEQUENCE[first], *([RETEST] if has_leak else [])]
     actions = diagnosis.tables["actions"]
     by_unsupported = sorted(actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
     by_excess = sorted(actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]

@@ -84,6 +84,8 @@ class Verdict:
         What the log shows of each guardrail and each limit.
     is_own_log : bool
         Whether the policy logged the rows, so that it is compared with itself.
+    lacks_rows : bool
+        Whether more rows would make the failed checks pass, because the logging policy takes every action.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Verdict:
     direction: str = NOT_SHOWN
     constraints: Sequence[JudgedConstraint] = ()
     is_own_log: bool = False
+    lacks_rows: bool = False
 
     @property
     def is_better(self) -> bool:
@@ -214,8 +217,9 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     if wrong := tuple(check for check in failed if check.consequence in WRONG_LOG):
         return make(WRONG, wrong)
     if failed or bounds.refusal is not None:
-        is_open = failed and bounds.has_every_action and all(check.consequence in IMPRECISE for check in failed)
-        return make(NOT_SHOWN if is_open else CANNOT_SAY, failed, bounds.refusal)
+        is_imprecise = bool(failed) and all(check.consequence in IMPRECISE for check in failed)
+        lacks_rows = is_imprecise and bounds.has_every_action
+        return make(NOT_SHOWN if lacks_rows else CANNOT_SAY, failed, bounds.refusal, lacks_rows=lacks_rows)
     direction = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
     verdict = make(direction, direction=direction)
     return replace(verdict, name=NOT_SHOWN) if verdict.unmet or is_own_log else verdict

@@ -120,7 +120,7 @@ def _explain_refusal(verdict: Verdict, evidence: Evidence) -> tuple[str, list[st
         reason += f". The rows that judge it have {units.n} independent groups, and bounds need about {FEW_GROUPS}"
         advice = ["Log more groups: further rows of the same groups hardly help."]
     sentence = f"It is unknown whether {evidence.label} is better than {evidence.reference}: {reason}."
-    if verdict.name == NOT_SHOWN:
+    if verdict.lacks_rows:
         rows = f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."
         return sentence, [*advice, rows], True
     remedies = [] if verdict.failed else [*evidence.remedies] or advise_baseline(evidence.comparison)
