@@ -98,7 +98,7 @@ def audit(world: World, policy: str, rows: int, seed: int) -> list[dict[str, obj
         if fault == "none" or fault not in dict(logs):  # the models do not depend on propensities
             modelled = cross_fit_propensities(audited)
             boosted = boost_model(audited, modelled)
-        tests, _ = audit_propensities(audited, modelled, boosted=boosted)
+        tests = audit_propensities(audited, modelled, boosted=boosted)
         levels = {test.name: test.level for test in tests}
         fails = "fail" in levels.values()
         is_untested = not fails and "propensity audit" in levels

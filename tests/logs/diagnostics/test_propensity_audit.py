@@ -62,7 +62,7 @@ def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
     modelled = cross_fit_propensities(log)
     boosted = boost_model(log, modelled)
     for kind, propensity in kinds.items():
-        tests, _ = audit_propensities(change_log(log, propensity=propensity), modelled, boosted=boosted)
+        tests = audit_propensities(change_log(log, propensity=propensity), modelled, boosted=boosted)
         failed = [test.name for test in tests if test.level == "fail"]
         assert failed
         assert kind != "other rows" or LIKELIHOOD in failed
@@ -73,7 +73,7 @@ def test_correct_propensities_do_not_fail(model_scale):
     """q is the true π0, or half as sharp."""
     log = draw_log(400, 1.5, 0)
     logging = SoftmaxPolicy(model_scale * 1.5 * np.roll(THETA, 1, axis=1))
-    tests, _ = audit_propensities(log, logging.marginals(log.X))
+    tests = audit_propensities(log, logging.marginals(log.X))
     assert [test.level for test in tests] == ["good"] * len(tests)
     assert all(test.value is not None for test in tests)
 
@@ -148,7 +148,7 @@ def test_uniform_propensities_are_tested_against_shares(p, n_actions, categories
         shares[0] = weight
         Y = rng.choice(n_actions, 600, p=shares / shares.sum())
         log = BanditLog(X, Y, np.full(600, p), np.zeros(600), n_actions=n_actions)
-        tests, _ = audit_propensities(log, cross_fit_propensities(log))
+        tests = audit_propensities(log, cross_fit_propensities(log))
         tested = {test.name: test.level for test in tests if test.value is not None}
         assert set(tested) == {"propensity audit, mean ratio", LIKELIHOOD}
         assert set(tested.values()) == {"good"} if weight == 1 else "fail" in tested.values()
@@ -183,7 +183,7 @@ def test_trees_find_rules_that_a_linear_model_misses(kind):
     rules = (lambda X: np.where(X[:, 0] * X[:, 1] > 0, 3, 1 / 3)), (lambda X: np.ones(len(X)))
     wrong, right = (draw_with_rule(kind, rule, 3000, 0) for rule in rules)
     for log, level in ((wrong, "fail"), (right, "good")):
-        tests, _ = audit_propensities(log, cross_fit_propensities(log))
+        tests = audit_propensities(log, cross_fit_propensities(log))
         assert {test.name: test.level for test in tests}[LIKELIHOOD] == level
     linear = cross_fit_propensities(wrong)
     models = linear, boost_model(wrong, linear)
@@ -228,10 +228,10 @@ def test_dropped_events_without_a_click_accuse_no_right_log():
     evidence = []
     for seed in range(5):
         log = draw_dropped_log(4000, seed, 0.9, gain=0.3)
-        tests, _ = audit_propensities(log, cross_fit_propensities(log))
+        tests = audit_propensities(log, cross_fit_propensities(log))
         assert [test.level for test in tests] == ["good"] * 2, seed
         wrong = log.replace(propensity=np.where(log.Y == 1, 0.3, 0.7))
-        assert "fail" in [test.level for test in audit_propensities(wrong, cross_fit_propensities(wrong))[0]]
+        assert "fail" in [test.level for test in audit_propensities(wrong, cross_fit_propensities(wrong))]
         right = np.where(log.X == 1, 0.25, 0.75)  # of the kept events
         evidence.append(log_evidence(log, [right], log.log_propensity))
     assert max(evidence) < 0  # without weights about 100

@@ -133,7 +133,7 @@ def small() -> dict:
     """An answer with every part, each of them short."""
     answer = better()
     answer["candidates"] = [answer["candidates"][0], answer["candidates"][4]]
-    for key in ("diagnostics", "calibration", "slices", "actions", "largest_rows"):
+    for key in ("diagnostics", "slices", "actions", "largest_rows"):
         del answer[key][1:]
     answer["weights"]["histogram"] = {"edges": [-1, 0, 1], "rows": [3, 4], "share": [0.2, 0.8]}
     answer["overlap"] = {"edges": [0, 0.5, 1], "logged": [3, 4], "policy": [4, 3]}

@@ -17,7 +17,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
-from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, explain, find_parts
+from drcrm.logs.diagnostics.comparison.segments import check_differences, estimate_parts, explain, find_parts
 from drcrm.logs.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.logs.diagnostics.log_checks import (
     check_action_drift,
@@ -36,7 +36,7 @@ from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log
 
 TABLES: dict[str, Any] = {"weights": {}, "overlap": {}, "explanation": None}
-TABLES |= {name: [] for name in ("calibration", "slices", "periods", "leaves", "actions", "largest_rows")}
+TABLES |= {name: [] for name in ("slices", "periods", "leaves", "actions", "largest_rows")}
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class Diagnosis:
         with a parameter ``groups`` accept them.
     rows : int
     tables : dict
-        JSON values for the report: ``TABLES``, which are empty without a policy, and ``calibration``, the means of
-        logged and of estimated propensities in each tenth of the rows.
+        JSON values for the report, ``TABLES``; they are empty without a policy.
     modelled : array in the shape of scores
         Estimated probabilities of all actions under the logging policy, from models fitted to other rows.
     """
@@ -135,7 +134,7 @@ def diagnose(
             if explanation := explain(policy, log, weights.mean):
                 tables["explanation"] = explanation.as_dict()
                 tables["leaves"] = estimate_parts(weights, explanation.leaves, confidence)
-            of_policy = [*check_weights(weights), *check_parts(weights, parts, estimates, confidence)]
+            of_policy = [*check_weights(weights), check_differences(parts, estimates, confidence)]
             of_log.append(check_gain_drift(log, weights.weight))
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
@@ -152,9 +151,8 @@ def check_log(log: BanditLog, row_checks: tuple[Check, ...] | None = None) -> Di
         row_checks, copies = check_rows(log)
         log = log.with_groups(copies)
     modelled = cross_fit_propensities(log)  # copies of a row are in the same fold
-    audit, calibration = audit_propensities(log, modelled)
     diagnostics = [
-        *audit,
+        *audit_propensities(log, modelled),
         *row_checks,
         check_cost_drift(log),
         check_action_drift(log),
@@ -163,7 +161,7 @@ def check_log(log: BanditLog, row_checks: tuple[Check, ...] | None = None) -> Di
         check_feature_order(log),
     ]
     results = tuple(check for check in diagnostics if check)
-    return Diagnosis(results, log.units, log.size, TABLES | {"calibration": calibration}, modelled)
+    return Diagnosis(results, log.units, log.size, TABLES, modelled)
 
 
 def check_rows(log: BanditLog) -> tuple[tuple[Check, ...], np.ndarray | None]:

@@ -116,15 +116,13 @@ def check_cost_drift(log: BanditLog) -> Check | None:
     if parts.is_shifted and not log.cost[last_parts[name]].any():
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
     elif parts.is_shifted:
-        residual = _residual(log)
-        name, left = compare_worst(residual, log, last_parts)
+        _, left = compare_worst(_residual(log), log, last_parts)
         if not left.is_shifted:
             sentence += ". Equal actions cost about the same, so other actions or contexts explain the change"
             return replace(
                 parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence), level="good", low=None, high=None
             )
         sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
-        sentence += _describe_worst_action(sign * residual, log, last_parts)
     return parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence)
 
 
@@ -133,34 +131,6 @@ def _residual(log: BanditLog, cost_model: Any = None) -> np.ndarray:
     with warnings.catch_warnings(action="ignore"):
         model = cross_fit(log, folds=2) if cost_model is None else cost_model
     return log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
-
-
-def _describe_worst_action(residual: np.ndarray, log: BanditLog, last_parts: Mapping[str, np.ndarray]) -> str:
-    """Return a sentence on the action whose outcome drifts most; empty for lists, and if no action drifts by itself.
-
-    ``residual``, (n,), is the outcome minus its prediction, in the direction of the outcome.
-    """
-    results, names = {}, action_names(log)
-    is_taken = log.actions.is_taken(log.Y) if log.actions.are_shared else np.empty((len(log.Y), 0))
-    for action in range(is_taken.shape[1]):
-        rows = is_taken[:, action] > 0
-        part = log.replace(count=log.count * rows)
-        enough = {
-            name: last
-            for name, last in last_parts.items()
-            if min(part.count @ last, part.count @ ~last) >= MIN_EXPECTED * 2
-        }
-        if enough:
-            results[action] = compare_worst(residual, part, enough)
-    shifted = {action: result for action, result in results.items() if result[1].is_shifted}
-    if not shifted:
-        return ""
-    action, (name, parts) = max(shifted.items(), key=lambda result: result[1][1].distance)
-    action_name = f"{log.actions.noun} {names[action]}"
-    return (
-        f". The largest drift is that of {action_name}: {format_signed(parts.last - parts.first)} per row in equal "
-        f"contexts, in the last {name} of the rows compared with the rows before"
-    )
 
 
 def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:

@@ -109,7 +109,7 @@ def audit_propensities(
     log: BanditLog,
     modelled: np.ndarray,
     boosted: np.ndarray | None = None,
-) -> tuple[list[Check], list[dict[str, float]]]:
+) -> list[Check]:
     """Test a log's propensities. Propensities that were estimated from the log itself cannot be tested.
 
     Parameters
@@ -120,22 +120,15 @@ def audit_propensities(
         q of all actions of each context, from :func:`cross_fit_propensities`.
     boosted : array in the shape of scores, optional
         The result of :func:`boost_model`, which does not depend on the propensities; computed by default.
-
-    Returns
-    -------
-    tests : list of Check
-    tenths : list of dict
-        Means of p and q in each tenth of the rows.
     """
-    tenths = _calibration(log, _model_of_rows(log, modelled))
     if log.imitated_propensities:
-        return [_untested("they are estimated from the log itself")], tenths
+        return [_untested("they are estimated from the log itself")]
     needed = required_rows(log)
     size = int(log.copies.sum())
     n, kind = (size, "rows") if log.units is None else (len(np.unique(log.units)), "groups of rows")
     too_few = _untested(f"about {needed} {kind} are needed, got {n}")
     if size < MIN_ROWS:
-        return [too_few], tenths
+        return [too_few]
     boosted = boost_model(log, modelled) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
     uniform, uniform_log_prob, is_uniform = uniform_policy(log, modelled)
@@ -145,7 +138,7 @@ def audit_propensities(
     ]
     lacks_power = n < needed and log_evidence(log, models, uniform_log_prob) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
-    return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
+    return [too_few, *tests] if lacks_power and not is_accused else tests
 
 
 def uniform_policy(log: BanditLog, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -214,24 +207,6 @@ def log_evidence(log: BanditLog, models: Sequence[np.ndarray], log_propensity: n
                 excess, copies = group_means(log.units, copies, excess)
             gains += [copies @ np.log1p(bet * excess) for bet in BETS]
     return float(np.logaddexp.reduce(gains) - np.log(len(gains)))
-
-
-def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
-    """Return the means of p and q in each tenth of the rows, sorted by q."""
-
-    def mean(values: np.ndarray, rows: np.ndarray) -> float:
-        return float(np.average(values[rows], weights=log.count[rows]))
-
-    order = np.argsort(model, kind="stable")
-    return [
-        {
-            "decile": number,
-            "rows": int(log.copies[rows].sum()),
-            "propensity": mean(log.propensity, rows),
-            "model": mean(model, rows),
-        }
-        for number, rows in enumerate(np.array_split(order, min(10, len(order))), 1)
-    ]
 
 
 def _check_means(log: BanditLog, modelled: np.ndarray, shares: list[TestedMean]) -> Check:

@@ -22,8 +22,6 @@ from scipy.special import stdtrit
 from drcrm.arrays.number_formats import format_number, percent
 from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import clipping_constant
-from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
@@ -46,7 +44,6 @@ STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE = 0.1  # share of one row in a sum: caution
 EQUAL = 1e-3  # root mean square of w − 1, and mean of w − 1, up to which a policy is the logging policy, rounded
-MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST_ROWS = 20
 SMALLEST_SHOWN = 1e-4  # weights below this share of the largest weight are in the first bin
@@ -103,7 +100,6 @@ def check_weights(weights: PolicyWeights) -> list[Check]:
         _check_mean(weights, support.value if support else None),
         _check_effective_size(log, weight),
         _check_largest("largest_row", "largest share of one row", {"the total weight": weight * relative}, copies),
-        _check_clipping(log, weight),
         _check_largest("largest_cost", "largest share of weighted costs", of_costs, copies),
         _check_skewness(weights),
     )
@@ -212,27 +208,6 @@ def _check_support(weights: PolicyWeights) -> Check | None:
         threshold,
         f"{percent(share, 1)} of the policy's choices are unsupported actions, which the logging policy hardly takes",
         "Sachdeva, Su & Joachims 2020",
-    )
-
-
-def _check_clipping(log: BanditLog, weight: np.ndarray) -> Check:
-    """Check how far clipping moves the self-normalised estimate, in standard errors."""
-    clip = clipping_constant(log)
-    estimate = SelfNormalised(log.cost, log.count)
-    value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
-    error, change = Interval.of(estimate.terms(weight), log, 0.95).standard_error, clipped - value
-    ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
-    sentence = f"clipping weights at {format_number(clip)} changes the estimate by {format_number(change)}"
-    sentence += f", {format_number(ratio)} standard errors" if error > 0 else ""
-    return Check(
-        "clip",
-        worst_level(False, ratio > MAX_CLIP_EFFECT),
-        Consequence.NONE,
-        "sensitivity to the clip",
-        ratio,
-        f"at most {MAX_CLIP_EFFECT} standard errors",
-        sentence,
-        "Ionides 2008",
     )
 
 

@@ -23,11 +23,10 @@ def percent(share: float) -> str:
 
 
 class Scale(NamedTuple):
-    """The numbers at the ends of an axis, linear or logarithmic."""
+    """The numbers at the ends of an axis."""
 
     low: float
     high: float
-    is_log: bool = False
 
     @classmethod
     def over(cls, values: Iterable[object], core: Iterable[object] = ()) -> "Scale":
@@ -46,8 +45,6 @@ class Scale(NamedTuple):
 
     def share(self, value: float) -> float:
         """Return the position of a value: 0 at the low end, 1 at the high end."""
-        if self.is_log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def at(self, value: float) -> str:
@@ -64,11 +61,6 @@ class Scale(NamedTuple):
 
     def ticks(self) -> list[float]:
         """Return round numbers between the ends."""
-        if self.is_log:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-            inner = [value for value in values if self.contains(value)]
-            return inner if len(inner) <= MAX_TICKS else [v for v in inner if f"{v:.0e}".startswith("1")][:MAX_TICKS]
         rough = (self.high - self.low) / MAX_TICKS
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
@@ -78,7 +70,7 @@ class Scale(NamedTuple):
     def labels(self) -> list[dict[str, str]]:
         """Return the position, text and anchor of each tick."""
         ticks = self.ticks()
-        if self.is_log or len(ticks) < 2:
+        if len(ticks) < 2:
             return [label(self.share(tick), format_number(tick)) for tick in ticks]
         decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
         return [label(self.share(tick), format_number(tick, decimals if decimals < 7 else None)) for tick in ticks]
@@ -165,41 +157,22 @@ def _bar(left: float, width: float, height: float, colour: str) -> dict[str, str
     }
 
 
-def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
-    """Return a scatter plot of positive pairs: mean propensities (x) and mean probabilities by a model (y)."""
-    values = [value for point in points for value in point]
-    low, high = min(values), max(values)
-    scale = Scale(low / 1.3, high * 1.3, is_log=True) if high > 12 * low > 0 else Scale.over([0.0, *values])
-    return plot(scale, scale, {"base": [(scale.low, scale.low), (scale.high, scale.high)]}, points)
+def curve(lines: Mapping[str, Sequence[tuple[float, float]]], mark: float | None) -> Mapping[str, object]:
+    """Return lines through points by their style, a horizontal line at 0, and a vertical one at ``mark``.
 
-
-def curve(
-    lines: Mapping[str, Sequence[tuple[float, float]]], level: float | None, mark: float | None
-) -> Mapping[str, object]:
-    """Return lines through points by their style, a horizontal line at ``level``, and a vertical one at ``mark``.
-
-    The first line has the ends of the axis.
+    The first line has the ends of the axis. Lines are in percent of the width and of the height.
     """
     points = next(iter(lines.values()))
     x = Scale(points[0][0], points[-1][0])
-    y = Scale.over([level, *(value for line in lines.values() for _, value in line)])
-    mark_x = x.at(mark) if is_number(mark) and x.contains(mark) else None
-    return plot(x, y, lines) | {"level": None if level is None else y.height(level), "mark": mark_x}
-
-
-def plot(
-    x: Scale, y: Scale, lines: Mapping[str, Sequence[tuple[float, float]]], dots: Sequence[tuple[float, float]] = ()
-) -> dict[str, object]:
-    """Return lines by their style and dots on two scales. Lines are in percent of the width and of the height."""
+    y = Scale.over([0.0, *(value for line in lines.values() for _, value in line)])
     paths = {
         style: " ".join(f"{x.at(left)},{y.height(value)}".replace("%", "") for left, value in line)
         for style, line in lines.items()
     }
     return {
         "paths": paths,
-        "dots": [(x.at(left), y.height(value)) for left, value in dots],
-        "level": None,
-        "mark": None,
+        "level": y.height(0.0),
+        "mark": x.at(mark) if is_number(mark) and x.contains(mark) else None,
         "horizontal": [y.height(tick) for tick in y.ticks()],
         "values": y.labels(),
         "labels": x.labels(),

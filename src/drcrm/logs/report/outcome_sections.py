@@ -139,7 +139,7 @@ def curves(answer: Answer) -> list[Mapping[str, object]]:
             {
                 "name": clean(curve.name),
                 "quantity": clean(name),
-                "chart": draw_curve(drawn, 0.0, factor * curve.own) if "blue" in drawn else None,
+                "chart": draw_curve(drawn, factor * curve.own) if "blue" in drawn else None,
                 "table": Table.of(curve_rows(answer, curve)),
                 "result": plural(len(curve.judged), "value"),
             }

@@ -11,7 +11,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.formats import clean, clean_name, shorten
 from drcrm.logs.report.answer import LEVELS, Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
-from drcrm.logs.report.charts import Scale, calibration, curve, gauge, histogram
+from drcrm.logs.report.charts import Scale, curve, gauge, histogram
 
 MAX_DRAWN = 8  # largest number of candidates in the chart
 MAX_ROWS = 200  # largest number of rows of a table
@@ -172,18 +172,15 @@ def _change(action: Mapping) -> float:
 
 
 def overlap(answer: Answer) -> Section:
-    """Return the charts of importance weights, propensities and calibration."""
+    """Return the charts of importance weights and propensities."""
     weights, propensities = answer.tables.get("weights") or {}, answer.tables.get("overlap") or {}
     bins, quantiles = weights.get("histogram"), weights.get("quantiles", {}).items()
-    pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.tables.get("calibration", ())]
-    points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
     pair = propensities.get("logged"), propensities.get("policy")
     two_digits = partial(format_number, digits=2)
     view = {
         "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
         "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
         "propensities": histogram(propensities["edges"], *pair, two_digits) if propensities else None,
-        "calibration": calibration(points) if points else None,
     }
     largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
     result = {"has_policy": bool(propensities.get("policy")), "result": "".join(largest)}
@@ -246,7 +243,7 @@ def sensitivity(answer: Answer) -> Section:
         "breakeven": factor,
         "gamma": format_number(view.gamma, digits=6),
         "bound": f"{units.side} {answer.format(units.convert(view.bound), sign=True)}",
-        "chart": curve({"blue": points}, 0.0, breakeven),
+        "chart": curve({"blue": points}, breakeven),
     }
 
 
@@ -271,5 +268,5 @@ def running(answer: Answer) -> Section:
     return {
         "result": f"better from row {format_count(first)} on" if first else "not shown to be better so far",
         "is_asymptotic": view.get("asymptotic", False),
-        "chart": curve({"blue": points[len(points) // 20 :]}, 0.0, first),
+        "chart": curve({"blue": points[len(points) // 20 :]}, first),
     }

@@ -12,20 +12,19 @@ search sees no costs, so it does not bias the gains by leaf.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.arrays.number_formats import format_number, format_signed, percent
+from drcrm.arrays.number_formats import format_signed, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, action_names, to_json, worst_level
-from drcrm.logs.diagnostics.log_checks import compare_worst
+from drcrm.logs.diagnostics.check import Check, Consequence, action_names, to_json, worst_level
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.encoded_columns import readable_columns
@@ -158,43 +157,12 @@ def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray) -> dict[str,
     return {"action": str(action_names(log)[action]), "share": float(share[action])}
 
 
-def check_parts(
-    weights: PolicyWeights,
-    parts: Sequence[Part],
-    estimates: Sequence[Mapping[str, Any]],
-    confidence: float,
-) -> Iterator[Check]:
-    """Yield the checks of the overlap in slices, of the difference in all parts, and of drift over the periods."""
+def check_differences(parts: Sequence[Part], estimates: Sequence[Mapping[str, Any]], confidence: float) -> Check | None:
+    """Check the part in which the policy is most clearly worse than the logging policy; None without parts."""
     if not parts:
-        return
-    pairs = [*zip(parts, estimates, strict=True)]
-    if slices := [(part, entry) for part, entry in pairs if part.kind == "slice"]:
-        yield _check_overlap(slices)
-    yield _check_differences(pairs, confidence)
-    periods = [part for part in parts if part.kind == "period"]
-    if drift := _check_drift(weights, periods):
-        yield drift
-
-
-def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Check:
-    """Check the slice with the smallest ratio of effective sample size to rows."""
-    part, worst = min(pairs, key=lambda pair: pair[1]["effective_size"] / pair[1]["rows"])
-    size, rows = worst["effective_size"], worst["rows"]
-    return Check(
-        "slice_overlap",
-        worst_level(False, size / rows < 0.1 or size < 10),
-        Consequence.NONE,
-        "overlap by slice",
-        size / rows,
-        "at least 10 % of the rows of each slice, and at least 10",
-        f"{part.label} has the lowest overlap, an effective sample size of {format_number(size)} of {rows} rows",
-        "Kish 1965",
-    )
-
-
-def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confidence: float) -> Check:
-    """Check the part in which the policy is most clearly worse than the logging policy."""
-    decided = [(part, entry["difference"]) for part, entry in pairs if entry["difference"]["low"] is not None]
+        return None
+    pairs = [(part, entry["difference"]) for part, entry in zip(parts, estimates, strict=True)]
+    decided = [(part, difference) for part, difference in pairs if difference["low"] is not None]
     name, source = "difference by slice", "Bonferroni correction"
     threshold = (
         f"no slice or period in which the policy is shown to be worse, at {percent(confidence)} for all together"
@@ -208,22 +176,6 @@ def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confiden
     sentence += f", and at least {format_signed(low)}. The policy is worse there" if low > 0 else ", the worst of all"
     text, ends = (name, value, threshold, sentence, source), {end: difference[end] for end in ENDS}
     return Check("slice_difference", worst_level(False, low > 0), Consequence.NONE, *text, **ends)
-
-
-def _check_drift(weights: PolicyWeights, periods: Sequence[Part]) -> Check | None:
-    """Check whether the policy's gain in a period differs from that in the other periods."""
-    log = weights.log
-    terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
-    if len(periods) < 2 or not np.isfinite(terms).all():
-        return None
-    name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods})
-    sentence = (
-        f"the policy's cost per row minus the logging policy's is {format_signed(parts.last)} in {name} and "
-        f"{format_signed(parts.first)} in the other periods"
-    )
-    sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
-    threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
-    return parts.check("period_gain_drift", "drift of the gain by period", threshold, sentence)
 
 
 class Explanation(NamedTuple):
