@@ -95,7 +95,7 @@ def click_rates(name: str, estimate: Interval | None) -> dict[str, float]:
 
 def effective_clicks(policy, log) -> float:
     """Return (Σ w)²/Σ w² over clicked rows; 0 if their weights are 0."""
-    _, log_prob, _ = policy_for_log(policy, log).evaluate(log)
+    log_prob = policy_for_log(policy, log).log_prob_of_rows(log)
     weight = importance_weights(log_prob, log)[log.cost < 0]
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 

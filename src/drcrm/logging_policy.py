@@ -193,7 +193,7 @@ def has_propensities(policy: Policy, log: BanditLog) -> bool:
 
     A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
     """
-    _, log_prob, _ = policy.evaluate(log, name="logging policy")
+    log_prob = policy.log_prob_of_rows(log, "logging policy")
     with np.errstate(over="ignore"):
         return not np.abs(np.expm1(log_prob - log.log_propensity)).max() > ROUNDED
 

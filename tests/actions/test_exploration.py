@@ -8,7 +8,7 @@ import pytest
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.logging_policy import LoggingPolicy
-from drcrm.policies.prepared_log import importance_weights
+from drcrm.policies.prepared_log import PreparedLog, importance_weights, select_occurring
 
 M, EXPLORE = 5, 0.3
 VECTORS = np.array(list(product([0, 1], repeat=3)))
@@ -109,18 +109,18 @@ def make_log(kind: str, seed: int = 2) -> tuple[BanditLog, object, list]:
 @pytest.mark.parametrize("explore", [0.0, EXPLORE])
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])
 def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, explore):
-    log, policy, actions = make_log(kind)
-    mixed = policy.with_exploration(explore)
-    rng = np.random.default_rng(4)
-    rows = log.X.shape[0]
-    effects = rng.normal(size=(rows, *log.actions.effect_shape))
-    prepared, log_prob, expected = mixed.evaluate(log, effects)
-    X, occurs = log.actions.unbind(log.X), log.count > 0
-    of_rows = mixed.log_prob(X, log.Y, log.context)[occurs]
+    whole, policy, actions = make_log(kind)
+    mixed, log = policy.with_exploration(explore), whole.without_empty_rows()
+    effects = np.random.default_rng(4).normal(size=(whole.X.shape[0], *log.actions.effect_shape))
+    kept = select_occurring(effects, whole)
+    prepared, log_prob = PreparedLog(log, kept), mixed.log_prob_of_rows(log)
+    X, occurs = whole.actions.unbind(whole.X), whole.count > 0
+    of_rows = mixed.log_prob(X, whole.Y, whole.context)[occurs]
     np.testing.assert_allclose(log_prob, of_rows, rtol=1e-12)
-    weights = np.exp(of_rows) / log.propensity[occurs]
-    np.testing.assert_allclose(importance_weights(log_prob, prepared.log), weights, rtol=1e-12)
-    contexts = np.unique(log.context[occurs])
+    np.testing.assert_allclose(importance_weights(log_prob, log), np.exp(of_rows) / log.propensity, rtol=1e-12)
+    components = mixed.components(log.X, log.actions, "")
+    expected = sum(share * log.actions.expected_cost(mean, kept) for share, mean in components)
+    contexts = np.unique(whole.context[occurs])
     assert 1 not in contexts
     for number, (context, probability) in enumerate(
         zip(contexts, [law(mixed, X, {}, actions)[context] for context in contexts], strict=True)
@@ -130,12 +130,10 @@ def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, 
         else:
             costs = np.split(effects, np.cumsum(SIZES)[:-1])[context] if kind == "lists" else effects[context]
         assert expected[number] == pytest.approx(probability @ costs, rel=1e-12)
-        rows = np.flatnonzero(log.context[occurs] == context)
-        place = [
-            np.flatnonzero((actions[context] == y).reshape(len(costs), -1).all(axis=1))[0] for y in log.Y[occurs][rows]
-        ]
+        rows = np.flatnonzero(log.context == number)
+        place = [np.flatnonzero((actions[context] == y).reshape(len(costs), -1).all(axis=1))[0] for y in log.Y[rows]]
         assert prepared.modelled_cost[rows] == pytest.approx(costs[place], rel=1e-12)
-    np.testing.assert_allclose(mixed.marginals_on(log.X, log.actions), mixed.marginals(X), rtol=1e-12)
+    np.testing.assert_allclose(mixed.marginals_on(whole.X, whole.actions), mixed.marginals(X), rtol=1e-12)
 
 
 def test_the_probability_of_unsupported_label_vectors_is_that_of_the_mixture():

@@ -81,7 +81,7 @@ def test_one_hot_label_vectors_are_rejected_as_a_single_choice():
     ],
 )
 def test_a_policy_over_different_actions_is_rejected(policy, kind):
-    assert re.search(r"expected|the policy is over .*, the log has", refusal(policy.evaluate, LOGS[kind]))
+    assert re.search(r"expected|the policy is over .*, the log has", refusal(policy.log_prob_of_rows, LOGS[kind]))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -57,7 +57,7 @@ def test_recount_keeps_the_probabilities_of_the_remaining_rows(kind, restricted)
     choices, theta = Choices.drawn(12, rows=60, restricted=restricted), np.random.default_rng(7).normal(size=(4, 3))
     count = choices.count * np.isin(choices.context, [1, 4, 7])
     log = getattr(choices, kind)().recount(count)
-    _, log_prob, _ = SoftmaxPolicy(theta if kind == "single" else theta.ravel()).evaluate(log)
+    log_prob = SoftmaxPolicy(theta if kind == "single" else theta.ravel()).log_prob_of_rows(log)
     expected = np.log(choices.of_rows(choices.probabilities(theta)))[count > 0]
     assert log_prob == pytest.approx(expected, rel=1e-11, abs=1e-13)
     assert log.size == count.sum()

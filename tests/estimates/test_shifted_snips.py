@@ -26,7 +26,7 @@ def objective_of(entry: dict, radius: float, divergence: object = "kl") -> Objec
     rows = (entry[name] for name in ("X", "action", "propensity", "cost", "context", "count"))
     log = BanditLog(*rows, n_actions=entry["n_actions"])
     ball = EnvironmentBall(radius, divergence)
-    return Objective(PreparedLog(log), ball, Clipped(None), "snips")
+    return Objective(PreparedLog(log.without_empty_rows()), ball, Clipped(None), "snips")
 
 
 def assert_agrees_with_50_digits(entry: dict) -> None:

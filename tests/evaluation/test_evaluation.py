@@ -61,7 +61,7 @@ def test_a_comparison_computes_everything_once(monkeypatch):
 
     for owner, name in (
         (BanditLog, "without_empty_rows"),
-        (LinearPolicy, "evaluate"),
+        (LinearPolicy, "log_prob_of_rows"),
         (LinearPolicy, "probabilities"),
         (LinearPolicy, "_unexplored_marginals"),
         (CostModel, "effects"),

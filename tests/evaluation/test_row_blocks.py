@@ -27,7 +27,7 @@ def test_blocks_have_the_differences_of_their_policies(kind):
     number, effects = blocks_of(log), random_effects(log)
     make = SoftmaxPolicy if log.actions.are_choices else ExponentialPolicy
     policies = [make(random_coef(log, seed) / 3) for seed in (1, 2)]
-    log_probs = [policy.evaluate(log)[1] for policy in policies]
+    log_probs = [policy.log_prob_of_rows(log) for policy in policies]
     means = [policy.marginals_on(log.X, log.actions) for policy in policies]
     is_first = log.actions.broadcast(np.arange(log.n_contexts) % 2 == 0)
     joint = TabularPolicy.for_log(np.where(number == 1, *log_probs), np.where(is_first, *means), log)
@@ -70,7 +70,7 @@ def test_a_block_in_which_the_policy_takes_no_logged_action_is_left_out():
     number = blocks_of(log)
     policy = SoftmaxPolicy(random_coef(log) / 3)
     mean = policy.marginals_on(log.X, log.actions)
-    log_prob = np.where(number == 2, -np.inf, policy.evaluate(log)[1])
+    log_prob = np.where(number == 2, -np.inf, policy.log_prob_of_rows(log))
     table = TabularPolicy.for_log(log_prob, mean, log)
     evaluation = Evaluation.of(table, log, baseline="logging", cost_model=TabularModel(random_effects(log))).by("dr")
     settings = CertificateSettings.of(log, as_bound(0.95, "student"), 0.95, 1, None)

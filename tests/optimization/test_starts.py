@@ -1,14 +1,26 @@
-"""Starts of a fit: tilted policies by enumeration, the automatic tilt by its effective sample size."""
+"""Starts of a fit: tilted policies by enumeration, the automatic tilt by its effective sample size, and cloning."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from fixtures.action_logs import make_log
 from fixtures.reference_formulas import predict
+from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
-from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, cloned_coefficients, start_coef
+from drcrm.optimization.starts import (
+    MAX_COEFFICIENT,
+    RIDGE,
+    TILT_RANGE,
+    automatic_tilt,
+    clone_behaviour,
+    cloned_coefficients,
+    start_coef,
+)
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.weights import effective_sample_size
 
@@ -18,11 +30,11 @@ MANY = {"labels": 4}  # a deterministic policy has a small effective sample size
 
 @pytest.fixture
 def counted(logged):
-    """Return a log with multiplicities, some of them 0."""
+    """Return a log with multiplicities."""
 
     def make(seed: int = 0, **options) -> BanditLog:
         log = logged(seed, **options)
-        return log.replace(count=np.random.default_rng([seed, 3]).integers(0, 4, len(log.Y)))
+        return log.replace(count=np.random.default_rng([seed, 3]).integers(0, 4, len(log.Y))).without_empty_rows()
 
     return make
 
@@ -45,15 +57,6 @@ def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(logged, 
     expected = np.array([np.exp(base.log_prob(log.X, Y) - tilt * predict(model, log.X, Y)) for Y in actions])
     expected /= expected.sum(axis=0)
     assert np.exp([tilted.log_prob(log.X, Y) for Y in actions]) == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("scale", [1.0, 300.0])
-def test_rows_that_do_not_occur_do_not_change_the_automatic_tilt(counted, random_policy, scale):
-    """A row that does not occur has a weight so large that all other weights would vanish."""
-    log, coef, model = counted(11), scale * random_policy(12).coef, random_model(12).coef_
-    extreme = log.replace(propensity=np.where(log.count > 0, log.propensity, 5e-324))
-    expected = automatic_tilt(log.without_empty_rows(), coef, model)
-    assert automatic_tilt(extreme, coef, model) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,3 +95,26 @@ def test_every_start(counted, random_policy):
         coef, used_tilt = start_coef(start, prepared, known, model.coef_.tolist(), asked_tilt)
         assert coef == pytest.approx(expected[0], rel=1e-12)
         assert used_tilt == expected[1]
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("seed", range(2))
+def test_cloning_is_logistic_regression_of_the_labels(dense, seed):
+    log = make_log(seed, dense).without_empty_rows()
+    unit = feature_scales(log.X)
+    X = sparse.csr_array(log.X).toarray()[log.context] / unit
+    coef = clone_behaviour(log, tol=1e-12).coef * unit[:, None]
+    for label in range(log.Y.shape[1]):
+        model = LogisticRegression(C=1 / (log.size * RIDGE), fit_intercept=False, tol=1e-10, max_iter=10_000)
+        model.fit(X, log.Y[:, label], sample_weight=log.count)
+        assert coef[:, label] == pytest.approx(model.coef_[0], abs=1e-2)
+    gradient = X.T @ (log.count[:, None] * (expit(X @ coef) - log.Y)) / log.size + RIDGE * coef
+    assert np.abs(gradient).max() < 1e-4
+
+
+def test_the_ridge_keeps_the_policy_of_separable_actions_finite():
+    log = make_log(8)
+    log = BanditLog(log.X, np.tile([1, 0, 1], (len(log.Y), 1)), log.propensity, log.cost, log.context)
+    marginals = clone_behaviour(log).marginals(log.X)
+    assert marginals[:, 0].min() > 0.95
+    assert marginals[:, 1].max() < 0.05

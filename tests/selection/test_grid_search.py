@@ -9,6 +9,7 @@ from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.optimization import lbfgs
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
@@ -35,7 +36,8 @@ def paired_differences(policy: ExponentialPolicy, coef: np.ndarray, log: BanditL
     """Return z(π) − z(π0) of the rows under dr, without clipping."""
 
     def z(target):
-        prepared, log_prob, expected = target.evaluate(log, model.effects(log.X, log.actions))
+        prepared = PreparedLog(log, model.effects(log.X, log.actions))
+        log_prob, expected = prepared.forward(target.coef)
         return expected[log.context] + np.exp(log_prob) / log.propensity * (log.cost - prepared.modelled_cost)
 
     return z(ExponentialPolicy(coef)) - z(policy)

@@ -86,7 +86,7 @@ def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) ->
         is_training = np.zeros(log.n_contexts, dtype=bool)
         is_training[order[fold[order] != number][:most]] = True
         count = log.count * is_training[log.context]
-        yield log.recount(count) if count.any() else log
+        yield log.recount(count if count.any() else log.count)
 
 
 def merge_folds(fold: np.ndarray, actions: Actions, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:

@@ -60,7 +60,7 @@ class PolicyOnLog:
     @cached_property
     def log_prob(self) -> np.ndarray:
         """Values of log π of the rows, (n,)."""
-        return self._probabilities[0] if self._needs_all else self.policy.evaluate(self.log, name=self.name)[1]
+        return self._probabilities[0] if self._needs_all else self.policy.log_prob_of_rows(self.log, self.name)
 
     @property
     def importance(self) -> np.ndarray:

@@ -116,7 +116,7 @@ def _join(
         contexts[log.context[number == place]] = True
         inside = log.actions.repeat(contexts)
         policy = of_block.policy
-        log_prob[number == place] = policy.evaluate(part)[1]
+        log_prob[number == place] = policy.log_prob_of_rows(part)
         mean[inside] = policy.with_exploration(0.0).marginals_on(part.X, part.actions)
         values = of_block.learned.cost_model.effects(part.X, part.actions)
         effects = np.empty((log.X.shape[0], *values.shape[1:])) if effects is None else effects

@@ -14,7 +14,6 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_vector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.prepared_log import PreparedLog
 
 if TYPE_CHECKING:
     from drcrm.policies.exponential import LinearPolicy
@@ -39,38 +38,15 @@ class Policy(ABC):
     knows_all_actions = True
 
     @abstractmethod
-    def evaluate(
-        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
-        """Return log π of the rows of a log, and the expected modelled costs of its contexts.
+    def log_prob_of_rows(self, log: BanditLog, name: str = "policy") -> np.ndarray:
+        """Return log π(y_i|x_i) of the rows of a log without rows of count 0, (n,).
 
-        Parameters
-        ----------
-        log : BanditLog
-            Log; rows of count 0, and contexts without other rows, are left out.
-        effects : array, optional
-            Effects of a cost model in the contexts of the log.
-        name : str
-            Role of the policy, for messages.
-
-        Returns
-        -------
-        prepared : PreparedLog
-            The log without the rows of count 0.
-        log_prob : array (n,)
-            Values of log π(y_i|x_i).
-        expected : array (m,) or None
-            Expected modelled costs; None without effects.
-
-        Raises
-        ------
-        InputError
-            If the log has other features or actions than the policy.
+        Raise InputError if the log has other features or actions than the policy.
         """
 
     @abstractmethod
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
-        """Return log π of the rows, (n,), and the ``components``, in one pass over a log without rows of count 0.
+        """Return ``log_prob_of_rows`` and the ``components``, in one pass over a log without rows of count 0.
 
         There are no components if only the logged actions are known.
         """
@@ -185,12 +161,8 @@ class MixturePolicy(Policy):
         is_best = (action == best).reshape(len(best), -1).all(axis=1)
         return action, self.explore * uniform + (1 - self.explore) * is_best
 
-    def evaluate(
-        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
-        parts = [policy.evaluate(log, effects, name) for policy in self.policies]
-        log_prob = self._join([part[1] for part in parts])
-        return parts[0][0], log_prob, None if effects is None else self._average([part[2] for part in parts])
+    def log_prob_of_rows(self, log: BanditLog, name: str = "policy") -> np.ndarray:
+        return self._join([policy.log_prob_of_rows(log, name) for policy in self.policies])
 
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
         parts = [policy.probabilities(log, name) for policy in self.policies]

@@ -24,7 +24,7 @@ from drcrm.arrays.validation import (
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy, check_compatible
-from drcrm.policies.prepared_log import PreparedLog, append_row, score_probabilities
+from drcrm.policies.prepared_log import PreparedLog, append_row, score_probabilities, uniform_log_prob
 
 OVERFLOW = "X times coef is beyond the range of floating-point numbers"
 
@@ -248,13 +248,13 @@ class LinearPolicy(Policy):
         return Y, np.exp(log_prob)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def evaluate(
-        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
+    def log_prob_of_rows(self, log: BanditLog, name: str = "policy") -> np.ndarray:
         check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
-        prepared = PreparedLog(log.replace(X=self.map_features(log.X)), effects, intercept=True)
-        log_prob, expected = prepared.forward(self.coef_with_intercept, self.explore)
-        return prepared, require_finite(log_prob, OVERFLOW), expected
+        prepared = PreparedLog(log.replace(X=self.map_features(log.X)), intercept=True)
+        log_prob, _ = prepared.forward(self.coef_with_intercept)
+        if self.explore:
+            log_prob = explored_log_prob(log_prob, prepared.chunked.map_rows(uniform_log_prob), self.explore)
+        return require_finite(log_prob, OVERFLOW)
 
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
         check_compatible(self, log.X.shape[1], log.actions, f"the {name}")

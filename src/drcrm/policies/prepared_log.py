@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from drcrm.actions.base import explored_log_prob, uniform_policy
+from drcrm.actions.base import uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows, scratch_path, write_blocks
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog, Chunks
@@ -96,12 +96,12 @@ class ScoreMap:
 
 
 class PreparedLog:
-    """A log, without empty rows and with the effects of a cost model, in blocks on which policies are evaluated.
+    """A log with the effects of a cost model, in blocks on which policies are evaluated.
 
     Parameters
     ----------
     log : BanditLog
-        Rows of count 0, and contexts without rows, are left out.
+        Log without rows of count 0.
     effects : array, optional
         Effects of each context: ``cost_model.effects``.
     intercept : bool
@@ -114,7 +114,6 @@ class PreparedLog:
     """
 
     def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
-        effects, log = None if effects is None else select_occurring(effects, log), log.without_empty_rows()
         self.log, self.intercept = log, intercept
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         self.effects: Any = None if effects is None else as_memory_order(effects, log.actions.order)
@@ -209,25 +208,13 @@ class PreparedLog:
         sample = log.subset(rows, position[log.context[rows]], X, actions)
         return PreparedLog(sample, effects, self.intercept), rows
 
-    def forward(self, coef: np.ndarray, explore: float = 0.0) -> tuple[np.ndarray, np.ndarray | None]:
+    def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.
 
-        Θ is flat or has ``shape``. If an action has probability 1, rounding errors may make its log π positive. The
-        policy is mixed with the uniform policy if its share ``explore`` is not 0.
+        Θ is flat or has ``shape``. If an action has probability 1, rounding errors may make its log π positive.
         """
         report_pass(len(self.log.Y))
-        log_prob, expected = self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
-        if not explore:
-            return log_prob, expected
-        uniform_log_prob, of_uniform = self._uniform
-        if expected is not None:
-            expected = (1 - explore) * expected + explore * of_uniform
-        return explored_log_prob(log_prob, uniform_log_prob, explore), expected
-
-    @cached_property
-    def _uniform(self) -> tuple[np.ndarray, Any]:
-        """The results of ``forward`` for the uniform policy."""
-        return self.gather(self.chunked.blocks.map(_forward_uniform))
+        return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
 
     def gather(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π and the expected modelled costs of the log, from the results of ``forward`` on each block."""
@@ -264,10 +251,10 @@ def _probabilities_of_block(block: Block, scores: ScoreMap, coef: np.ndarray) ->
     return log_prob, mean
 
 
-def _forward_uniform(block: Block) -> tuple[np.ndarray, np.ndarray | None]:
-    log, [effects] = block.log, block.context_arrays
-    log_prob, mean = uniform_policy(log.actions, np.empty((log.X.shape[0], *log.actions.shape)))
-    return log_prob[log.context], None if effects is None else log.actions.expected_cost(mean, effects)
+def uniform_log_prob(block: Block) -> np.ndarray:
+    """Return log U(y_i|x_i) of a block's rows, (n,)."""
+    log = block.log
+    return uniform_policy(log.actions, np.empty((log.X.shape[0], *log.actions.shape)))[0][log.context]
 
 
 def _modelled_cost(block: Block) -> np.ndarray:

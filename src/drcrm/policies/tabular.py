@@ -25,7 +25,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
 from drcrm.policies.exponential import as_policy
-from drcrm.policies.prepared_log import PreparedLog, select_occurring
+from drcrm.policies.prepared_log import select_occurring
 
 ROUNDING = 1e-5  # tolerance for probabilities outside [0, 1] and for sums other than 1
 LOGGING_POLICY = "logging_policy"  # role of π0 in an evaluation
@@ -72,20 +72,13 @@ class TabularPolicy(Policy):
                 f"the {name} has the probabilities of {len(self.Y)} rows of another log; compute them for this log"
             )
 
-    def evaluate(
-        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
+    def log_prob_of_rows(self, log: BanditLog, name: str = "policy") -> np.ndarray:
         self.check_log(log, name)
-        prepared = PreparedLog(log, effects)
-        if effects is None:
-            return prepared, self.log_prob, None
-        log = prepared.log
-        mean = self.marginals_on(log.X, log.actions, name, "the expectation of the modelled cost")
-        return prepared, self.log_prob, log.actions.expected_cost(mean, prepared.effects)
+        return self.log_prob
 
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
-        self.check_log(log, name)
-        return self.log_prob, [] if self.mean is None else [*self.components(log.X, log.actions, "the support rule")]
+        log_prob = self.log_prob_of_rows(log, name)
+        return log_prob, [] if self.mean is None else [*self.components(log.X, log.actions, "the support rule")]
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:

@@ -101,7 +101,7 @@ class HeldoutScores:
     @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:
         """Return the four scores that need no cost model."""
-        _, log_prob, _ = policy.evaluate(self._log)
+        log_prob = policy.log_prob_of_rows(self._log)
         return list(self._unmodelled(importance_weights(log_prob, self._log)).values())
 
     def __call__(self, policy: LinearPolicy) -> dict[str, float]:
