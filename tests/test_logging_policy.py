@@ -26,9 +26,6 @@ from drcrm.errors import InputError
 from drcrm.logging_policy import LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.exponential import make_policy
-from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.score_names import SCORES
 
 VECTORS = [0, 0], [0, 1], [1, 0], [1, 1]
 
@@ -121,20 +118,6 @@ def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
             charged = np.asarray(model.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
             assert np.array_equal(charged, np.where(is_rare[choice_log.eligible], extreme, np.asarray(effects)[places]))
         assert np.array_equal(model.effects_at_extreme(log.X, log.actions, choice_log.cost.max() - 9, 1), effects)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
-    """Without support the learned policy is worse than π0; scores always use support and reveal it."""
-    log, policy, loss = make_label_log(10.0, seed)
-    losses, scores = [], []
-    for support in ({"support": 0}, {}):  # by default, the threshold is 0.05
-        options = {"estimate": "dr", "start": "model", "tilt": "auto", **support}
-        fits = learn(log, Algorithm("KLDRO", "radius", [0.01], options), log, policy).as_arrays()
-        losses.append(loss(ExponentialPolicy(fits["coef"][0])))
-        scores.append(fits["scores"][0, list(SCORES).index("dr")])
-    assert losses[1] < loss(policy) < losses[0]
-    assert scores[1] < scores[0]
 
 
 def test_an_unknown_logging_policy_is_cloned():

@@ -150,16 +150,6 @@ def test_drift_ends_at_the_costs_of_the_future():
     assert drifting.true_cost(simulate.Softmax(2), 2000) == still.true_cost(simulate.Softmax(2), 2000)
 
 
-def test_a_log_of_5000_actions_is_estimated():
-    simulator = simulate.Linear(actions=5000, clusters=20, within=0.1)
-    sample = simulator.draw(100, simulate.Softmax(2))
-    truth = simulator.true_cost(simulate.Softmax(4), 200)
-    policy = sample.probabilities(simulate.Softmax(4))
-    mips = make_estimator({"mips": {"embedding": simulator.clusters, "logging_policy": sample.logging}})
-    value = off_policy_value(policy, sample.log, mips)
-    assert value == pytest.approx(truth.value, abs=5 * value.standard_error)
-
-
 def test_policies_and_simulators_are_made_by_name(tmp_path, monkeypatch):
     (tmp_path / "own_problem.py").write_text(
         "import numpy as np\nfrom drcrm import simulate\n\n\n"

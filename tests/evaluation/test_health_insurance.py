@@ -14,8 +14,6 @@ import statsmodels
 from statsmodels.regression.linear_model import WLS
 
 from drcrm import BanditLog, off_policy_value
-from drcrm.certificates import policy_certificate, sensitivity
-from drcrm.errors import InputError
 
 FILE = Path(statsmodels.__file__).parent / "datasets/randhie/src/randhie.csv"
 NONE, LOW, HIGH = range(3)
@@ -58,45 +56,3 @@ def test_estimates_and_errors_of_persons_equal_a_clustered_regression(years, cos
     by_year = off_policy_value(policy_of(years), log, "snips")
     assert by_year == pytest.approx(by_person, rel=1e-12)
     assert by_person.standard_error > 1.1 * by_year.standard_error
-
-
-@pytest.mark.parametrize("estimate", ["snips", "dr"])
-def test_visits_are_certified_by_person_and_expenses_are_too_heavy_tailed(years, estimate):
-    person = years["zper"].to_numpy()
-    options = {"estimate": estimate, "groups": person, "baseline": "logging"}
-    certificate = policy_certificate(policy_of(years), read_log(years), **options)
-    by_year = policy_certificate(policy_of(years), read_log(years), **options | {"groups": None})
-    assert certificate.value < by_year.bound < certificate.bound < 0
-    with pytest.raises(InputError, match=r"rare, large costs dominate the estimate: the skewness of its mean is 0\.7"):
-        policy_certificate(policy_of(years), read_log(years, "meddol"), **options)
-    for shift in (None, 0.05):
-        capped = policy_certificate(policy_of(years), read_log(years, "mdvis", 20), **options, shift=shift)
-        assert capped.bound < 0
-    with pytest.raises(InputError, match="skewness"):
-        policy_certificate(policy_of(years), read_log(years), **options, shift=0.05)
-
-
-def test_a_worst_case_around_the_environment_bounds_subpopulations(years):
-    """R_κ is at least the policy's mean cost in every part of the traffic with a share of at least e^−κ."""
-    log = read_log(years, "mdvis", 20)
-    weight = MOSTLY_HIGH[log.Y] / log.propensity
-    share = weight / weight.sum()
-    for name in ("disea", "xage", "linc", "mdvis"):
-        order = np.argsort(-years[name].to_numpy(), kind="stable")
-        for least in (0.9, 0.7, 0.5):
-            part = order[: np.searchsorted(share[order].cumsum(), least) + 1]
-            kappa = -np.log(share[part].sum())
-            worst = off_policy_value(policy_of(years), log, "snips", shift=kappa)
-            assert worst >= share[part] @ log.cost[part] / share[part].sum()
-
-
-def test_the_breakeven_factor_is_smaller_by_person_and_every_reweighting_is_below_the_worst_case(years):
-    log, person, rng = read_log(years), years["zper"].to_numpy(), np.random.default_rng(0)
-    by_person = sensitivity(policy_of(years), log, 1.1, "snips", groups=person)
-    by_year = sensitivity(policy_of(years), log, 1.1, "snips")
-    assert by_person.worst == by_year.worst
-    assert 1 < by_person.breakeven < by_year.breakeven < 2
-    assert by_person.bound < 0
-    odds = (1 / log.propensity - 1)[:, None] * 1.1 ** rng.uniform(-1, 1, (len(log.cost), 100))
-    weight = MOSTLY_HIGH[log.Y][:, None] * (1 + odds)
-    assert (log.cost @ weight / weight.sum(axis=0)).max() < by_person.worst

@@ -53,18 +53,6 @@ def test_blocks_have_the_differences_of_their_policies(kind):
     assert weighted.standard_error == pytest.approx(error)
 
 
-def test_the_weights_of_the_default_give_the_same_bound():
-    log = block_log("single", 100)
-    evaluation = Evaluation.of(SoftmaxPolicy(random_coef(log) / 3), log, baseline="logging")
-    table = TabularPolicy.for_log(evaluation.policy.log_prob, evaluation.policy.mean(), log)
-    evaluation = Evaluation.of(table, log, baseline="logging", cost_model=TabularModel(random_effects(log))).by("dr")
-    settings = CertificateSettings.of(log, as_bound(0.95, "student"), 0.95, 1, None)
-    terms = RowBlocks(blocks_of(log)).summarize(evaluation, settings)
-    result = bound_blocks(terms, 0.95)
-    again = bound_blocks(terms, 0.95, result.weights)
-    assert (again.value, again.bound, again.skewness) == pytest.approx((result.value, result.bound, result.skewness))
-
-
 def test_a_block_in_which_the_policy_takes_no_logged_action_is_left_out():
     log = block_log("single", 100)
     number = blocks_of(log)

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from scipy.special import softmax
 from scipy.stats import t as student
 
-from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.certificates import sensitivity
 from drcrm.errors import InputError
 from drcrm.evaluation.sensitivity import worst_weights
@@ -105,19 +105,6 @@ def test_the_interval_of_the_worst_case_is_that_of_its_influence_values():
     error = influence.std(ddof=1) / np.sqrt(300)
     bound = ratio - log.cost.mean() + student.ppf(0.95, 299) * error
     assert sensitivity(policy, log, 2.0, "snips").bound == pytest.approx(bound, abs=1e-12)
-
-
-def test_label_vectors_and_lists_of_actions_have_a_worst_case():
-    rng = np.random.default_rng(3)
-    X, Y = rng.normal(size=(50, 2)), rng.integers(0, 2, (50, 3))
-    log = BanditLog(X, Y, np.full(50, 0.125), -Y.sum(1).astype(float))
-    policy = np.full((50, 3), 0.7)
-    assert sensitivity(policy, log, 1.0, "dr").worst < sensitivity(policy, log, 2.0, "dr").worst
-    lists = ActionLists(rng.normal(size=(150, 2)), np.arange(0, 151, 3))
-    choice = rng.integers(0, 3, 50)
-    listed = BanditLog(lists, choice, np.full(50, 1 / 3), rng.normal(size=50))
-    fixed = SoftmaxPolicy(np.array([1.0, -1.0]))
-    assert sensitivity(fixed, listed, 1.0).worst < sensitivity(fixed, listed, 2.0).worst
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Conformance of every registered risk, and reference values in 60-digit arithmetic."""
+"""Conformance of every registered risk, reference values in 60-digit arithmetic, and faults that check_risk names."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.user_code import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
 
 from drcrm.errors import InputError
 from drcrm.risks import (
@@ -17,7 +18,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.registry.algorithms import ESTIMATORS, hyper_parameter
+from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm, check_algorithm, hyper_parameter
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/risk_values.json").read_text())
 REFERENCE_RISKS = {
@@ -144,3 +145,41 @@ def test_the_robust_end_of_a_grid_is_the_more_pessimistic(name):
 def test_invalid_input_is_an_error(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_sound_risk_passes():
+    check_risk(EntropicRisk(0.5))
+
+
+@pytest.mark.parametrize(
+    ("risk", "message"),
+    [
+        (WrongGradient(), "must be the derivative of the value"),
+        (CountsRows(), "a weight 2 must count like two equal rows"),
+        (NegativeGradient(), "must not have a negative gradient"),
+    ],
+)
+def test_a_fault_is_named(risk, message):
+    with pytest.raises(AssertionError, match=message):
+        check_risk(risk)
+
+
+@pytest.mark.parametrize(
+    ("risk", "message"),
+    [
+        ("EntropicRisk", None),
+        ("UnitCosts", None),
+        ("WrongShape", "fixtures.user_code:WrongShape fails .* 23 input values to the 24 output values"),
+        ("WrongAtHighTemperature", "the gradient must be the derivative of the value"),
+        (
+            "WrongGradient",
+            "estimator fixtures.user_code:WrongGradient fails drcrm.risks.check_risk: the gradient must be",
+        ),
+    ],
+)
+def test_an_algorithm_with_a_faulty_risk_is_refused(risk, message):
+    if message is None:
+        check_algorithm(Algorithm(f"fixtures.user_code:{risk}", "temperature", (0.5, 1.0)))
+        return
+    with pytest.raises(InputError, match=message):
+        check_algorithm(Algorithm(f"fixtures.user_code:{risk}", "temperature", (0.5, 1.0)))

@@ -1,4 +1,4 @@
-"""Standard errors and confidence intervals of off-policy values."""
+"""Independent units: standard errors and intervals, and results that do not depend on how contexts are stored."""
 
 import json
 import pickle
@@ -8,12 +8,12 @@ import pytest
 from fixtures.action_logs import log_and_policy
 from fixtures.click_logs import draw_dropped_log
 
-from drcrm import BanditLog, Interval, off_policy_value
-from drcrm.certificates import policy_certificate
+from drcrm import ActionLists, BanditLog, DoublyRobustDRO, Interval, off_policy_value
+from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.errors import InputError
 from drcrm.risks import KLBall
 
-pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size)")
+pytestmark = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0", "ignore:the (estimate by|effective|mean)")
 
 
 def test_the_standard_error_of_independent_rows_is_that_of_a_mean():
@@ -51,15 +51,6 @@ def test_duplicated_rows_in_groups_add_no_information(estimate):
     assert grouped.bound == pytest.approx(expected.bound)
     assert grouped.bound > naive.bound
     assert grouped.by == "group"
-
-
-def test_contexts_are_units_only_if_they_are_the_groups():
-    log, policy, _ = log_and_policy("single")
-    value = off_policy_value(policy, log)
-    assert (value.n, value.by) == (log.size, "row")
-    value = off_policy_value(policy, log, groups=log.context)
-    assert (value.n, value.by) == (len(np.unique(log.context[log.count > 0])), "group")
-    assert value.interval == off_policy_value(policy, log.with_groups(log.context)).interval
 
 
 def test_a_policy_value_is_a_float_with_an_interval():
@@ -126,16 +117,6 @@ def test_an_event_that_stands_for_others_is_one_observation():
     assert copies.standard_error < 0.5 * error
 
 
-@pytest.mark.parametrize("by", ["row", "context"])
-def test_bounds_on_events_that_stand_for_others_hold(by):
-    held = []
-    for seed in range(40):
-        log = draw_dropped_log(2500, seed, 0.98)
-        probability = np.where(log.X[:, 0] == log.Y, 0.8, 0.2)
-        held.append(policy_certificate(probability, log, "snips", full_support=True, by=by).bound >= -0.26)
-    assert sum(held) >= 35  # as copies, about 23 by row
-
-
 def test_copies_of_a_row_are_independent_without_a_group():
     log = draw_dropped_log(400, 1, 0.5).replace(is_weighted=False)
     rows = np.repeat(np.arange(len(log.Y)), log.count)
@@ -145,3 +126,73 @@ def test_copies_of_a_row_are_independent_without_a_group():
         expected = off_policy_value(probability[rows], repeated, estimate)
         found = off_policy_value(probability, log, estimate)
         assert (found.interval, found.n) == (pytest.approx(expected.interval), expected.n)
+
+
+KINDS = "single", "few contexts", "lists"
+
+
+def draw(kind: str, stored_once: bool) -> tuple[BanditLog, np.ndarray, np.ndarray]:
+    """Return a log whose contexts are stored once or in each row, a policy's probabilities, and the contexts."""
+    rng, n, m = np.random.default_rng(1), 600, 3 if kind == "few contexts" else 150
+    X, context = np.c_[rng.normal(size=(m, 2)), np.ones(m)], np.sort(np.r_[np.arange(m), rng.integers(m, size=n - m)])
+    P = np.full((m, 3), 0.2) + 0.4 * np.eye(3)[np.arange(m) % 3]
+    policy = np.full((m, 3), 0.25) + 0.25 * np.eye(3)[(np.arange(m) + 1) % 3]
+    Y = (P[context].cumsum(1) < rng.random((n, 1))).sum(1)
+    rows = {"propensity": P[context, Y], "cost": -(rng.random(n) < 0.2 + 0.1 * Y).astype(float)}
+    if kind == "labels":
+        Y = (rng.random((n, 3)) < P[context]).astype(int)
+        rows["propensity"] = np.where(Y, P[context], 1 - P[context]).prod(axis=1)
+    if kind == "lists":
+        features = rng.normal(size=(m, 3, 2))
+        lists = features if stored_once else features[context]
+        X, policy = (
+            ActionLists(lists.reshape(-1, 2), np.arange(len(lists) + 1) * 3),
+            np.ravel(policy[context] if not stored_once else policy),
+        )
+    elif not stored_once:
+        X, policy = X[context], policy[context]
+    return BanditLog(X, Y, **rows, context=context if stored_once else None), policy, context
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [*((kind, groups) for kind in KINDS for groups in ("none", "contexts")), ("single", "rows")],
+)
+def test_results_do_not_depend_on_how_contexts_are_stored(kind, groups):
+    results = []
+    for stored_once in (True, False):
+        log, policy, context = draw(kind, stored_once)
+        known = {"groups": {"none": None, "rows": np.arange(600), "contexts": context}[groups]}
+        values = [off_policy_value(policy, log, name, **known) for name in ("ips", "snips", "dr")]
+        values += [off_policy_value(policy, log, "dr", shift=0.05, **known)]
+        X = log.actions.unbind(log.X)
+        rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context}
+        fitted = DoublyRobustDRO().fit(X, log.Y, **rows, **known)
+        worst = sensitivity(policy, log, **known)
+        results.append(
+            [number for value in values for number in (value, value.standard_error, value.n)]
+            + [policy_certificate(policy, log, name, **known).bound for name in ("ips", "snips", "dr")]
+            + [worst.worst, worst.bound, len(fitted.heldout_), *fitted.heldout_[:5], *fitted.coef_.ravel()]
+        )
+    assert results[0] == pytest.approx(results[1], rel=1e-6, abs=1e-9)
+
+
+def test_effects_of_contexts_do_not_depend_on_how_contexts_are_stored():
+    """Only fits to label vectors have such effects by default."""
+    coef = []
+    for stored_once in (True, False):
+        log, _, context = draw("labels", stored_once)
+        rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context, "groups": context}
+        coef.append(DoublyRobustDRO(safe=False).fit(log.X, log.Y, **rows).coef_)
+    assert coef[0] == pytest.approx(coef[1], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
+def test_by_context_is_short_for_contexts_as_groups(kind, estimate):
+    log, policy, context = draw(kind, stored_once=True)
+    by_context = policy_certificate(policy, log, estimate, by="context", check_tails=False)
+    grouped = policy_certificate(policy, log, estimate, groups=context, check_tails=False)
+    carried = policy_certificate(policy, log.with_groups(context), estimate, check_tails=False)
+    assert (by_context.by, grouped.by) == ("context", "group")
+    assert (by_context.n, by_context.bound) == (grouped.n, grouped.bound) == (carried.n, carried.bound)

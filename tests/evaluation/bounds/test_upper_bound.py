@@ -1,10 +1,13 @@
-"""Upper bounds on a mean against their formulas, an independent implementation of betting, and simulated coverage."""
+"""Upper bounds on a mean against their formulas, an independent implementation of betting, and on generated costs."""
 
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.strategies import ODD_OBJECTS, ORDINARY, examples, result_or_message
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq, minimize_scalar
 
@@ -190,3 +193,55 @@ def test_the_confidence_sequence_is_nearly_narrowest_at_1000_costs(confidence):
     narrowest = z.mean() + z.std(ddof=1) * np.sqrt(spread.min())
     bound = upper_bound(z, confidence, "confidence_sequence")
     assert narrowest - 1e-12 <= bound <= z.mean() + 1.02 * (narrowest - z.mean())
+
+
+BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl"]
+NEED_RANGE = ["empirical_bernstein", "betting", "hoeffding"]
+PROPERTY_METHODS = [*BALLS, "student", "log_smoothing", "anytime", *NEED_RANGE]
+COSTS = [0.0, -1.0, -2.5, -1e-9, -3.0, -1e-200, 2.0]
+
+
+@st.composite
+def bound_settings(draw) -> dict[str, object]:
+    method = draw(st.sampled_from(PROPERTY_METHODS))
+    settings = {"method": method, "confidence": draw(st.sampled_from([0.95, 0.6, 0.999]))}
+    if method in NEED_RANGE:
+        settings |= {"low": -50.0, "high": draw(st.sampled_from([2.0, 9.0]))}
+    if method == "anytime":
+        settings["high"] = draw(st.sampled_from([2.0, 9.0]))
+    return settings
+
+
+@st.composite
+def drawn_costs(draw, with_groups: bool = False) -> dict[str, list]:
+    """Draw costs z with counts, or with groups."""
+    n = draw(st.integers(1, 9))
+    parts = {"z": st.one_of(st.sampled_from(COSTS), ORDINARY)}
+    parts |= {"groups": st.integers(0, 2)} if with_groups else {"weights": st.integers(0, 3)}
+    return {name: draw(st.lists(elements, min_size=n, max_size=n)) for name, elements in parts.items()}
+
+
+def tolerance(z: np.ndarray) -> float:
+    return 1e-7 * (1 + np.ptp(z) + abs(z).max())
+
+
+@examples(60)
+@given(drawn_costs(), bound_settings())
+def test_a_bound_lies_above_the_mean_and_counts_repeat_rows(rows, settings):
+    bound, _ = result_or_message(upper_bound, **rows, **settings)
+    if bound is None:
+        return
+    z, weights = np.array(rows["z"]), np.array(rows["weights"])
+    assert bound >= weights @ z / weights.sum() - tolerance(z)
+    if settings["method"] in BALLS:
+        assert bound <= z[weights > 0].max() + tolerance(z)
+    if settings["method"] != "betting":  # betting depends on the order of the rows
+        repeated = upper_bound(np.repeat(z, weights)[::-1], **settings)
+        assert math.isclose(bound, repeated, rel_tol=1e-9, abs_tol=tolerance(z))
+
+
+@pytest.mark.parametrize("name", ["z", "weights", "confidence", "method", "low", "high", "smoothing"])
+@examples(10)
+@given(drawn_costs(), bound_settings(), ODD_OBJECTS)
+def test_invalid_arguments_of_a_bound_are_refused_in_one_line(name, rows, settings, value):
+    result_or_message(upper_bound, **rows | settings | {name: value})

@@ -1,13 +1,25 @@
-"""The skewness of an estimate's upper tail, and the certificates that it corrects or refuses."""
+"""Asymptotic bounds: corrected for skewness, on the mean of blocks, and the sample sizes that they need."""
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.stats import norm
 
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.asymptotic_bounds import corrected_bound, rare_charge, tail_residual, upper_skewness
+from drcrm.evaluation.bounds.asymptotic_bounds import (
+    BlockTerms,
+    bound_blocks,
+    bound_quantile,
+    corrected_bound,
+    rare_charge,
+    required_size,
+    shrink_difference,
+    smallest_difference,
+    tail_residual,
+    upper_skewness,
+)
 
 
 def rows(seed: int = 0, n: int = 200):
@@ -126,3 +138,100 @@ def test_bounds_hold_if_rare_rows_have_large_weights_and_large_costs(estimate):
         except InputError:
             continue
     assert low <= 5  # of 30; 12 and more without the charge for actions whose weights exceed every logged one
+
+
+def draw_blocks(seed: int, sizes=(40, 60, 80), spreads=(1.0, 3.0, 0.2)) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(0.1, spread, size) for size, spread in zip(sizes, spreads, strict=True)]
+
+
+def summarise(values: np.ndarray, **parts: float) -> BlockTerms:
+    return BlockTerms.of(values, np.ones(len(values)), **parts)
+
+
+def test_the_bound_is_that_of_the_standardised_terms():
+    """A term divided by its block's deviation has variance 1; the mean, in the unit of the weights, is the value."""
+    blocks = draw_blocks(0)
+    result = bound_blocks([summarise(block) for block in blocks], 0.95)
+    standardised = np.concatenate([block / block.std(ddof=1) for block in blocks])
+    unit = sum(len(block) / block.std(ddof=1) for block in blocks) / len(standardised)
+    quantile = stats.t(len(standardised) - len(blocks)).ppf(0.95)
+    assert result.value == pytest.approx(standardised.mean() / unit, rel=1e-12)
+    assert result.standard_error == pytest.approx(1 / np.sqrt(len(standardised)) / unit, rel=1e-12)
+    assert result.bound == pytest.approx(result.value + quantile * result.standard_error, rel=1e-12)
+    assert result.weights == pytest.approx([len(b) / b.std(ddof=1) / unit / len(standardised) for b in blocks])
+
+
+def test_one_block_has_the_bound_of_its_rows():
+    [values] = draw_blocks(1, (50,), (2.0,))
+    count = np.random.default_rng(2).integers(1, 4, 50)
+    for parts in ({"skewness": 0.2}, {"skewness": 0.1, "charge": 3.0}):
+        block = BlockTerms.of(values, count, **parts)
+        expected = corrected_bound(values, count, 0.9, *parts.values())
+        assert bound_blocks([block], 0.9).bound == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_skewness_is_that_of_the_sum_of_standardised_terms():
+    """The third cumulants of independent terms add up: for exponential terms each is 2, in units of the deviation."""
+    sizes = np.array([30, 50, 120])
+    blocks = [BlockTerms(n, 0.0, sd, skewness=2 / np.sqrt(n)) for n, sd in zip(sizes, (1.0, 5.0, 0.1), strict=True)]
+    assert bound_blocks(blocks, 0.95).skewness == pytest.approx(2 / np.sqrt(sizes.sum()), rel=1e-12)
+
+
+def test_units_of_cost_change_the_bound_and_not_the_weights():
+    blocks = draw_blocks(3)
+    plain, scaled = (bound_blocks([summarise(unit * block) for block in blocks], 0.95) for unit in (1, 1000.0))
+    assert scaled.weights == pytest.approx(plain.weights)
+    assert scaled.bound == pytest.approx(1000 * plain.bound)
+
+
+def test_a_block_that_says_nothing_counts_nothing():
+    known, unknown = [summarise(block) for block in draw_blocks(4)], BlockTerms(50, np.nan, np.inf)
+    result, expected = bound_blocks([*known, unknown], 0.95), bound_blocks(known, 0.95)
+    assert (result.value, result.bound, result.skewness) == (expected.value, expected.bound, expected.skewness)
+    assert result.weights == pytest.approx([*expected.weights, 0])
+    constant = bound_blocks([BlockTerms(50, 0.2, 0.0), unknown], 0.95)
+    assert (constant.value, constant.bound, *constant.weights) == (0.2, np.inf, 1, 0)
+    for of_unknown in (bound_blocks([unknown], 0.95), bound_blocks([known[0], unknown], 0.95, np.array([0.5, 0.5]))):
+        assert np.isnan(of_unknown.value)
+        assert of_unknown.bound == np.inf
+    assert unknown.interval(0.95) == (-np.inf, np.inf)
+
+
+def test_a_block_without_spread_counts_nothing():
+    varying = [summarise(block) for block in draw_blocks(4, (40, 60), (1.0, 2.0))]
+    expected = bound_blocks(varying, 0.95)
+    for constant in (np.zeros(30), np.full(30, -5.0), 1e-18 * np.random.default_rng(0).normal(size=30)):
+        result = bound_blocks([*varying, summarise(constant)], 0.95)
+        assert result.bound == expected.bound
+        assert result.weights[-1] == 0
+    assert bound_blocks([summarise(np.zeros(30))] * 2, 0.95).bound == np.inf
+
+
+def test_intervals_of_blocks_are_students():
+    [values] = draw_blocks(5, (25,), (2.0,))
+    expected = stats.t.interval(0.9, 24, values.mean(), stats.sem(values))
+    assert summarise(values).interval(0.9) == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_look_has_the_textbook_size():
+    """One-sided z-test, α = 0.05, power 0.8: n = 6.1826 s²/d² (Cohen 1988)."""
+    assert required_size(1.0, 1.0) == pytest.approx(6.182557, abs=1e-6)
+    assert required_size(0.5, 3.0) == pytest.approx(36 * 6.182557, rel=1e-6)
+    assert required_size(1.0, 1.0, choices=20) == pytest.approx((norm.isf(0.0025) + norm.ppf(0.8)) ** 2, rel=1e-12)
+    assert smallest_difference(required_size(0.04, 2.5, 0.9, 300), 2.5, 0.9, 300) == pytest.approx(0.04, rel=1e-12)
+
+
+@pytest.mark.parametrize(("choices", "confidence"), [(1, 0.95), (20, 0.99)])
+def test_the_power_is_that_of_simulated_samples(choices, confidence):
+    rng, n = np.random.default_rng(0), 400
+    z = rng.normal(-smallest_difference(n, 2.0, confidence, choices), 2.0, size=(4000, n))
+    bounds = z.mean(axis=1) + bound_quantile(confidence, choices) * z.std(axis=1, ddof=1) / np.sqrt(n)
+    assert np.mean(bounds < 0) == pytest.approx(0.8, abs=0.025)
+
+
+def test_shrinking_is_the_posterior_mean():
+    assert shrink_difference(-2.0, 1.0) == -2.0 * 0.75
+    assert shrink_difference(-1.0, 1.5) == shrink_difference(0.0, 1.0) == 0.0
+    assert shrink_difference(0.0, 0.0) == shrink_difference(1.0, np.nan) == 0.0
+    assert shrink_difference(3.0, 0.0) == 3.0

@@ -1,4 +1,4 @@
-"""Certificates by betting: their terms by plain loops, their mean by enumeration, units, and simulated looks."""
+"""Bounds by betting against loops, few evaluations of the capital, and extreme terms."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from fixtures.reference_formulas import bound_by_loops, fixed_order
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.betting_mixture import MOST_EVALUATIONS, BettingMixture
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
@@ -180,30 +181,6 @@ def test_groups_and_weights_need_their_largest_size(settings):
         certify(log, groups=np.arange(200) // 3, most_rows=0.5)
 
 
-@pytest.mark.parametrize("largest", LEAST)
-@pytest.mark.parametrize("method", METHODS)
-def test_equal_rewards(method, largest):
-    """With the largest costs the bound is the largest cost; with the smallest, it falls with n."""
-    for n in (1, 30, 2000):
-        log = draw_log(n)
-        worst, best = (log.with_cost(np.full(n, cost)) for cost in (0.5, -2.0))
-        assert certify(worst, method, **LEAST[largest]).bound == 0.5
-        bound = certify(best, method, **LEAST[largest]).bound
-        assert -2 <= bound <= 0.5
-        assert n < 2000 or bound < -1.5
-
-
-def test_weights_of_one_have_the_same_bound_for_each_k():
-    """If π is π0, all terms are the rewards."""
-    log = draw_log(200)
-    probability = tile(np.full(3, 1 / 3), log)
-    log = log.replace(propensity=np.full(200, 1 / 3))
-    log.__dict__.pop("log_propensity", None)
-    expected = bound_by_loops(np.ones(200), rewards(log))
-    found = policy_certificate(probability, log, method="anytime", cost_range=COSTS).bound
-    assert found == pytest.approx(0.5 - 2.5 * expected, abs=1e-9)
-
-
 def test_the_terms_have_the_mean_of_the_policy_or_charge_missing_actions_the_largest_cost():
     """The rows are all outcomes of a logging policy, as often as they occur."""
     cost = np.array([-1.0, 0.2, -0.5])
@@ -260,22 +237,6 @@ def test_label_vectors_use_ips():
         policy_certificate(policy, log, "dr", **settings)
 
 
-def test_both_bounds_hold_at_every_look_of_most_logs():
-    """A reward of 0 or 1, weights up to 7, 200 logs, bounds on the difference; at δ = .1 at most 31 fail."""
-    policy, reward = np.array([0.1, 0.2, 0.7]), np.array([0.3, 0.5, 0.6])
-    pi0 = np.array([0.7, 0.2, 0.1])
-    truth, failed = -(policy - pi0) @ reward, 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        action = rng.choice(3, 400, p=pi0)
-        log = BanditLog(
-            np.ones((400, 1)), action, pi0[action], np.where(rng.random(400) < reward[action], -1.0, 0.0), n_actions=3
-        )
-        settings = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "least_propensity": 0.1}
-        failed += policy_certificate(np.tile(policy, (400, 1)), log, confidence=0.9, **settings).bound < truth
-    assert failed <= 31
-
-
 def week(n: int, seed: int, coef: np.ndarray) -> BanditLog:
     """Return a log of two actions by a softmax policy. The second one is good in contexts with x = 1."""
     rng = np.random.default_rng(seed)
@@ -294,3 +255,79 @@ def test_the_stored_policy_of_another_log_does_not_hide_missing_actions():
     later = week(2000, 1, np.array([[0.0, -30.0], [0.0, 0.0]]))
     assert not policy_certificate(policy, first, "dr", cost_model=model).missing
     assert policy_certificate(policy, later, "dr", cost_model=model).missing
+
+
+RARE, SHIFTED = np.array([0.98, 0.01, 0.01]), np.array([0.1, 0.2, 0.7])
+RATES = {"rare": [0.01, 0.02, 0.03], "usual": [0.3, 0.5, 0.6], "none": [0.0] * 3, "all": [1.0] * 3, "most": [0.98] * 3}
+
+
+@pytest.fixture
+def evaluations(monkeypatch):
+    """Count the evaluations of the capital."""
+    counts, compute = [0], BettingMixture.log_capital
+
+    def count(self, m, n=None):
+        counts[0] += 1
+        return compute(self, m, n)
+
+    monkeypatch.setattr(BettingMixture, "log_capital", count)
+    return counts
+
+
+def mixture(n: int, rate: list[float], delta: float, is_every_look: bool, *, factor: float = 0.0, known: bool = True):
+    """Return the bets for three actions, with weights up to 70."""
+    rng = np.random.default_rng(n)
+    action = rng.choice(3, n, p=RARE)
+    weight, reward = (SHIFTED / RARE)[action], (rng.random(n) < np.array(rate)[action]) * 1.0
+    total, seen = np.cumsum(weight * reward), np.cumsum(weight)
+    centre = np.array([0.0, 0.5, 1.0] if known else [0.0])[:, None] * np.append(
+        0.5, (0.5 + total[:-1]) / (1 + seen[:-1])
+    )
+    terms = weight * (reward - centre) + centre - factor * reward
+    return BettingMixture(terms, np.maximum(factor - centre, 69 * centre), delta, is_every_look, least=-factor)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("is_every_look", [False, True])
+def test_few_evaluations_of_the_capital_find_the_root(rate, is_every_look, evaluations):
+    for n in (1, 2, 10, 100, 1000, 8000):
+        for delta in (0.3, 0.05, 1e-3):
+            for options in ({}, {"known": False}, {"factor": 1.0}, {"factor": 1.0, "known": False}):
+                bets = mixture(n, RATES[rate], delta, is_every_look, **options)
+                evaluations[0] = 0
+                bound = bets.lower_bound()
+                assert evaluations[0] <= MOST_EVALUATIONS
+                if bound > bets.least:
+                    assert bets.log_capital(bound - 1e-9).max() >= bets.goal
+                assert bound == bets.most or bets.log_capital(bound + 1e-9).max() < bets.goal
+
+
+def test_a_search_that_ends_early_is_not_too_high(monkeypatch):
+    monkeypatch.setattr("drcrm.evaluation.bounds.betting_mixture.MOST_EVALUATIONS", 4)
+    for n in (100, 1000):
+        bets = mixture(n, RATES["usual"], 0.05, False, factor=1.0)
+        assert bets.log_capital(bets.lower_bound()).max() >= bets.goal or bets.lower_bound() == bets.least
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_bounds_of_later_looks_continue_those_of_earlier_ones(known):
+    bets, last = mixture(2000, RATES["usual"], 0.05, True, known=known), None
+    for n in (1, 5, 60, 500, 501, 2000):
+        found = bets.lower_bound(n, last)
+        assert found == pytest.approx(bets.lower_bound(n), abs=1e-9)
+        assert last is None or found >= last
+        last = found
+
+
+def test_the_first_unit_that_rejects_a_mean_is_that_of_the_bounds():
+    bets = mixture(2000, RATES["all"], 0.05, True)
+    for m in (0.02, 0.1):
+        first = bets.first_reached(m)
+        assert bets.lower_bound(first - 1) < m <= bets.lower_bound(first) + 1e-9
+    assert bets.first_reached(0.9) is None
+
+
+def test_a_capital_of_many_units_is_finite():
+    bets = mixture(200_000, RATES["most"], 1e-9, True)
+    assert np.isfinite(bets.log_capital(0.0)).all()
+    assert 0.9 < bets.lower_bound() < 0.98
