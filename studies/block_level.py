@@ -41,8 +41,8 @@ from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.block_policies import learn_policies
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.fit_settings import FitSettings, SafeCandidates
 
 ROWS, USERS, ACTIONS, EPSILON = 1000, 200, 3, 0.2
 KINDS = ("2 arms", "6 arms", "clicks", "revenue", "ε-greedy", "groups", "drift")

@@ -34,9 +34,8 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettin
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.classifiers import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.selection.candidates import Learned
-from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.candidates import Learned, PairedDifferences
 from drcrm.selection.successive_halving import fit_algorithm
 
 BY_BOUND = "dr_bound"

@@ -29,7 +29,7 @@ from drcrm.paper.array_files import read_truth
 from drcrm.paper.reports.evaluation_results import QUANTILES
 from drcrm.paper.runs import entries
 from drcrm.paper.simulation import generator
-from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.fit_settings import make_object
 
 KEYS = ["simulator", "logging", "policy", "n", "estimator"]
 

@@ -20,9 +20,9 @@ from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.reports.result_tables import interval, larger_p_value
 from drcrm.paper.simulation import Truth
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.fit_settings import FitSettings
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")
 CRITERIA = ("dr_bound", "improvement_bound")

@@ -38,10 +38,10 @@ from drcrm.paper.array_files import read_truth
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.fit_settings import FitSettings
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.weights import Weight
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")

@@ -28,8 +28,8 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
 
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 ALGORITHM = Algorithm("KLDRO", "radius", (0.01, 0.1), OPTIONS)

@@ -24,7 +24,7 @@ from drcrm.paper.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.runs import CLASSIFIERS
 from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk
-from drcrm.selection.registry.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import WEIGHTS
 

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
 from drcrm import BanditLog, ExponentialPolicy
+from drcrm.selection.algorithms import ESTIMATORS, hyper_parameter
 from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.registry.algorithms import ESTIMATORS, hyper_parameter
 from drcrm.weights import WEIGHTS
 
 MAX_ITER = 15

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import drcrm
 from drcrm import ExponentialPolicy
-from drcrm.selection.registry.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 # EnvironmentDRO ends at a near-deterministic policy, whose coefficients are not determined to so many digits. The tests

@@ -24,7 +24,7 @@ from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
+from drcrm.selection.algorithms import as_algorithm
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(90, 2)), np.ones(90)])

@@ -20,8 +20,8 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog, modelled_cost
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
 
 
 def assert_close(values: list, expected: list, tolerance: float = 1e-10) -> None:

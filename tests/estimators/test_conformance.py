@@ -22,7 +22,7 @@ from drcrm.arrays.numerics import SMALLEST_EXPONENT
 from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.prepared_log import PreparedLog
-from drcrm.selection.registry.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 NEGLIGIBLE = np.exp(SMALLEST_EXPONENT) / LEAST  # a softmax may leave out smaller probabilities
 REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))

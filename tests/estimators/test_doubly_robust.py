@@ -16,9 +16,9 @@ from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.fit_settings import SafeCandidates
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import SafeCandidates
 
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 AROUND = SafeCandidates()

@@ -21,8 +21,8 @@ from drcrm import (
 from drcrm.errors import InputError
 from drcrm.optimization.starts import cloned_coefficients
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.selection.algorithms import as_algorithm
 from drcrm.selection.grid_search import calibrated_penalty
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 
 def fit(estimator, log: BanditLog):

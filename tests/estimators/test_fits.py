@@ -18,7 +18,7 @@ from drcrm import CIPS, KLDRO, ActionLists, Chi2DRO, WeightedLikelihood
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.starts import STARTS
-from drcrm.selection.registry.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 CLASSES = {name: getattr(drcrm, name) for name in [*ESTIMATORS, "DoublyRobustDRO"]}
 WEIGHTS = [drcrm.Implicit(0.1), drcrm.Smoothed(0.5), drcrm.Shrunk(2)]

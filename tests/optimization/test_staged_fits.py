@@ -12,9 +12,9 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall, MeanRisk
-from drcrm.selection import training_costs
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.training_costs import fit_cost_model
+from drcrm.selection import heldout_scores
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.heldout_scores import fit_cost_model
 
 
 def objectives_on(log, estimate: str, effects=None) -> list[Objective]:
@@ -69,7 +69,7 @@ def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatc
         results.append((arguments[0].n_contexts, context_effects(*arguments)))
         return results[-1][1]
 
-    monkeypatch.setattr(training_costs, "context_effects", record)
+    monkeypatch.setattr(heldout_scores, "context_effects", record)
     supported, effects = fit_cost_model(log, Algorithm("CIPS", options={"estimate": "dr", "support": 0.0}))
     sample, model = PreparedLog(log).sample.log, supported.model
     fitted = context_effects(sample, model.effects(sample.X))

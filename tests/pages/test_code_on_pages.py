@@ -22,8 +22,8 @@ from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import prepared_log
 from drcrm.selection import successive_halving
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
-from drcrm.selection.registry.user_classes import make_regressor
+from drcrm.selection.algorithms import as_algorithm
+from drcrm.selection.fit_settings import make_regressor
 
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "user-guide/extending.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config
 from drcrm.paper.roles import PAPER_ALGORITHMS
 from drcrm.paper.runs import describe_log, options_of, shown_algorithms, uses_cost_model
-from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
+from drcrm.selection.algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}
 YAML = {

@@ -24,8 +24,8 @@ from drcrm.paper.logging_policies import (
 )
 from drcrm.paper.simulation import LabelTruth, replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.training_costs import fit_cost_model
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.heldout_scores import fit_cost_model
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(200, 3)), np.ones(200)])

@@ -16,7 +16,7 @@ from drcrm.logs.policy_file import read_policy
 from drcrm.paper.classifiers import action_probabilities
 from drcrm.policies.classifier_policy import LEAST, MappedLogistic, row_weights
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
+from drcrm.selection.algorithms import as_algorithm
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(400, 2)), np.ones(400)])

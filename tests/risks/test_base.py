@@ -18,7 +18,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm, check_algorithm, hyper_parameter
+from drcrm.selection.algorithms import ESTIMATORS, Algorithm, check_algorithm, hyper_parameter
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/risk_values.json").read_text())
 REFERENCE_RISKS = {

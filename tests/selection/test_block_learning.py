@@ -10,11 +10,11 @@ from drcrm import BanditLog, off_policy_value
 from drcrm.data.folds import draw_folds, number_blocks
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.block_learning import Learner, _Key, learn_in_blocks
+from drcrm.selection.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.grid_search import learn_with_features
 from drcrm.selection.learned_scores import ScoredLog
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 
 OPTIONS = {"confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 ROUGH = LbfgsSettings(tol=1e-3)

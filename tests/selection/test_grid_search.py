@@ -10,9 +10,9 @@ from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
 from drcrm.optimization import lbfgs
 from drcrm.policies.prepared_log import PreparedLog
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")

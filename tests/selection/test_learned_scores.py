@@ -18,8 +18,8 @@ from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT
 from drcrm.selection import learned_scores
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.learned_scores import fit_scores, learn_over_scores
-from drcrm.selection.registry.algorithms import Algorithm
 
 ALGORITHM = Algorithm("KLDRO", "radius", [1e-3], {"estimate": "dr", "safe": True})
 

@@ -15,8 +15,8 @@ from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection import successive_halving
+from drcrm.selection.algorithms import as_algorithm
 from drcrm.selection.candidates import Candidate
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.successive_halving import THOROUGH, halve_algorithms, is_expensive
 

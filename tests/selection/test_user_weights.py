@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from drcrm import CIPS, Implicit
 from drcrm.errors import InputError
-from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
+from drcrm.selection.algorithms import Algorithm, check_algorithm
 from drcrm.weights import Clipped, Shrunk, Smoothed, check_weight
 
 OWN = {"weight": "fixtures.user_code:Tempered"}

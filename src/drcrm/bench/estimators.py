@@ -29,7 +29,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.policies.tabular import policy_for_log
 from drcrm.risks.closed_forms import LogSmoothingRisk
-from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.fit_settings import make_object
 from drcrm.weights import Implicit, Shrunk, Subgaussian, Weight
 
 WEIGHTS: dict[str, type[Weight]] = {"implicit": Implicit, "subgaussian": Subgaussian, "dros": Shrunk}

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_choice, check_fraction
 from drcrm.errors import InputError
-from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.fit_settings import make_object
 
 PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -24,10 +24,10 @@ from drcrm.optimization.objective import WeightedLikelihoodRisk
 from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
+from drcrm.selection.algorithms import ESTIMATORS, Algorithm
 from drcrm.selection.candidates import Learned
+from drcrm.selection.fit_settings import FitOptions, FitSettings
 from drcrm.selection.grid_search import learn_with_features
-from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
-from drcrm.selection.registry.fit_settings import FitOptions, FitSettings
 from drcrm.weights import as_weight
 
 FLAT = (

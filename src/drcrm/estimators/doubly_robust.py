@@ -13,10 +13,10 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import number_blocks
 from drcrm.errors import InputError, warn
 from drcrm.estimators.by_risk import KLDRO
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.block_learning import Learner, learn_in_blocks
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.grid_search import learn_with_features
-from drcrm.selection.registry.algorithms import Algorithm
 
 VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
 LEAST_UNITS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
@@ -52,9 +52,9 @@ class DoublyRobustDRO(KLDRO):
     - π0 itself.
 
     A test computes an upper bound on the candidate's cost minus the cost of π0. If the bound is below 0, the candidate
-    is better. The bounds on all candidates hold together, by the max-t method: see :mod:`drcrm.selection.multiplicity`.
+    is better. The bounds on all candidates hold together, by the max-t method: see :mod:`drcrm.selection.candidates`.
     Of the candidates that are shown to be better, the one with the best estimate is kept: see
-    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose`. If no candidate is better, π0 is kept, with a
+    :meth:`drcrm.selection.candidates.PairedDifferences.choose`. If no candidate is better, π0 is kept, with a
     warning. The kept policy is not fitted again to all rows, so it is the policy that was tested.
 
     With ``validation="blocks"``, more rows train and test. The first quarter of the rows (or groups), in a random

@@ -19,8 +19,8 @@ from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms
 from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logs.estimated_propensities import estimate_before
 from drcrm.policies.tabular import TabularPolicy
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
-from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 
 BLOCKS = 3

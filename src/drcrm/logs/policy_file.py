@@ -32,7 +32,7 @@ from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.policies.stored_policies import FEATURES, POLICY_CLASSES, arrays_of, features_of, from_bytes, to_bytes
-from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
+from drcrm.selection.candidates import EffectiveNumber, EffectiveNumbers
 
 FORMAT = 1
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}

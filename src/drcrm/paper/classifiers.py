@@ -12,7 +12,7 @@ from drcrm.errors import InputError, refuse_errors
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.classifier_policy import fit_classifier, row_weights
-from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.fit_settings import make_object
 
 
 def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: str, seed: int) -> np.ndarray:

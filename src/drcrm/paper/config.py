@@ -24,9 +24,8 @@ from drcrm.paper.reports.plan import tell_apart
 from drcrm.paper.roles import PAPER_ALGORITHMS, POEM
 from drcrm.paper.runs import CLASSIFIERS, entries, is_single, options_of
 from drcrm.paper.sources import is_table
-from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
-from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
-from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.algorithms import Algorithm, as_algorithm, check_algorithm, shipped_algorithms
+from drcrm.selection.fit_settings import make_object
 from drcrm.selection.score_names import SCORES
 
 TEXT_KEYS = ("features", "labels")  # of data sets in LibSVM's and MULAN's formats

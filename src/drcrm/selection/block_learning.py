@@ -21,11 +21,10 @@ from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms, check_cost_range
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.selection.candidates import Candidate, Learned
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.candidates import Candidate, Learned, PairedDifferences
+from drcrm.selection.fit_settings import SafeCandidates
 from drcrm.selection.heldout_scores import compare_robustly
-from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import SafeCandidates
 
 FOLDS = 3  # of the rows before a block
 TOLERANCE = 1e-4  # of the fits for the choice

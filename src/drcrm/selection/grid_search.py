@@ -25,12 +25,10 @@ from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.progress import report_progress
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
-from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
-from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, PairedDifferences, choose
+from drcrm.selection.heldout_scores import HeldoutScores, fit_cost_model
 from drcrm.selection.score_names import SCORES, UNMODELLED
-from drcrm.selection.training_costs import fit_cost_model
 
 RIDGE_TOLERANCE = 100  # factor on the tolerance of fits with a ridge: they were as good, and took half the time
 MAX_RIDGE_TOLERANCE = 1e-4  # with hundreds of actions, the gradient at π0 already meets a larger tolerance

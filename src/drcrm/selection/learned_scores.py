@@ -53,10 +53,10 @@ from drcrm.policies.base import check_compatible
 from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import Learned
+from drcrm.selection.fit_settings import SafeCandidates
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.fit_settings import SafeCandidates
 
 FOLDS = 3
 VOTE = 10.0  # V

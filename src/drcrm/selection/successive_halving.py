@@ -27,11 +27,10 @@ import numpy as np
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import learn_with_features, score_candidates, score_policy
-from drcrm.selection.limits.training_limits import TrainingLimits
-from drcrm.selection.limits.tree_learning import TreeLearner
-from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner
 from drcrm.selection.score_names import COST
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action

@@ -21,7 +21,7 @@ from drcrm.logs.diagnostics.comparison.reference import Reference, policy_on_row
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.candidates import PairedDifferences
 from drcrm.selection.successive_halving import fit_algorithm
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's

@@ -16,10 +16,10 @@ from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import class_for
+from drcrm.selection.algorithms import as_algorithm
 from drcrm.selection.candidates import Candidate, Learned
 from drcrm.selection.grid_search import _score
 from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 ACTIONS, FEATURES = 4, 6
 RAIL = {"returned": {"cost": "returned", "at_most": 0.0}}

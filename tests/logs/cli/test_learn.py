@@ -16,7 +16,7 @@ from drcrm.logs.decisions.candidates import DEFAULT, POLICY_TREE, SINGLE_ACTION,
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.algorithms import Algorithm
 
 SIMPLE = [SINGLE_ACTION, POLICY_TREE]
 FAST = MAPPING | {"algorithm": "cips"}

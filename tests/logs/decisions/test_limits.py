@@ -15,8 +15,7 @@ from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, Bounds, decide
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.limits.training_limits import TrainingLimits
-from drcrm.selection.limits.tree_learning import TreeLearner
+from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner
 
 PRICES = {"none": 0, "mail": 0.1, "call": 2}
 MAPPING = {

@@ -12,7 +12,7 @@ from drcrm.policies.trees.encoded_columns import BOOLEAN, NUMBER, readable_colum
 from drcrm.policies.trees.search import fit_encoded_tree, optimal_tree
 from drcrm.policies.trees.tree import tree_of
 from drcrm.policies.trees.tree_policy import tree_policy
-from drcrm.selection.limits.tree_learning import TreeLearner
+from drcrm.selection.limits.training_limits import TreeLearner
 
 RNG = np.random.default_rng(0)
 N = 600

@@ -22,7 +22,7 @@ from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
 from drcrm.logs.report.answer import Answer
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
+from drcrm.selection.candidates import EffectiveNumber, EffectiveNumbers
 
 
 def stay_silent(text: str) -> None:

@@ -25,10 +25,15 @@ from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.trees.encoded_columns import readable_columns
-from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
-from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
-from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
+from drcrm.selection.algorithms import Algorithm, as_algorithm, shipped_algorithms
+from drcrm.selection.candidates import (
+    IMPROVEMENT,
+    Candidate,
+    EffectiveNumbers,
+    Learned,
+    PairedDifferences,
+    effective_number,
+)
 from drcrm.selection.score_names import COST_BOUND
 from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.weights import Clipped
@@ -142,7 +147,7 @@ def fit_candidates(
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
-    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
+    :meth:`drcrm.selection.candidates.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
     guardrails and limits hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate
     whose estimate is beyond a margin or a limit is returned only if this is true of all candidates.
 

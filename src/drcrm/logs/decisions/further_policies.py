@@ -31,7 +31,7 @@ from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
-from drcrm.selection.limits.tree_learning import TreeLearner
+from drcrm.selection.limits.training_limits import TreeLearner
 from drcrm.selection.successive_halving import is_expensive
 
 

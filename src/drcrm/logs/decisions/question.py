@@ -23,7 +23,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.read_log import Source
 from drcrm.logs.rows import RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
-from drcrm.selection.multiplicity import EffectiveNumbers
+from drcrm.selection.candidates import EffectiveNumbers
 
 COLUMN = "column:"
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"

@@ -28,9 +28,9 @@ from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.policies.stored_policies import arrays_of, features_of
 from drcrm.risks import KLBall, VariancePenalizedRisk
+from drcrm.selection.algorithms import Algorithm, find_risk
+from drcrm.selection.fit_settings import FitSettings
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
-from drcrm.selection.registry.algorithms import Algorithm, find_risk
-from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.selection.score_names import SCORES
 
 

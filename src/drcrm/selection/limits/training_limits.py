@@ -1,4 +1,4 @@
-"""Limits of a log's mapping on the rows that train a policy, and policies within them.
+"""Limits of a log's mapping on the rows that train a policy, and policies and trees within them.
 
 A limit must be shown on other rows, so policies are learned within a narrower one. Let sd be the largest standard
 deviation of a price with mean b. With n units that train, and a third as many that test, the slack is
@@ -12,12 +12,13 @@ outcome improves, unless the margin does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import toms748
 from scipy.special import ndtri
 
 from drcrm.arrays.validation import find_constant_features
@@ -28,13 +29,15 @@ from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.mapping.entries import ActionLimit
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.selection.limits.prices import find_prices, solve_mixture
+from drcrm.selection.limits.prices import MixedTree, Problem, best_mixed_tree, find_prices, solve_mixture
 
 MOST_CONTEXTS = 2**20  # of a search, evenly spaced if there are more
 MOST_ACTIONS = 32  # with more, guardrails only test policies, because their scores would take too long
 TESTED = 1 / 3  # units that test, in units of those that train
 CONFIDENCE, POWER = 0.95, 0.9
 GREEDY = 1e3  # spread of the logits of a policy that takes the actions of the least cost
+POINTS = 6  # values of a limit between its ends, besides the one in the mapping
+DIGITS, ROUNDING = 3, 0.005  # of these values, and their largest relative error
 
 
 def action_prices(limit: ActionLimit, log: BanditLog) -> np.ndarray:
@@ -234,3 +237,90 @@ def _slack(deviation: float, log: BanditLog) -> float:
     n = int(log.unit_numbers.max()) + 1
     errors = ndtri(CONFIDENCE) / np.sqrt(TESTED * n) + ndtri(POWER) * np.sqrt((1 + 1 / TESTED) / n)
     return float(deviation * errors)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeLearner:
+    """The best trees of a depth for the doubly robust scores of a log.
+
+    Attributes
+    ----------
+    log : BanditLog
+        Log with one of K actions in each row. Trees split the columns of its table.
+    depth : int ≥ 0
+        With depth 0, a policy takes a single action.
+    scores : array (m, K)
+        Sums of the scores of each context.
+    counts : array (m,)
+        Rows of each context.
+    limits : TrainingLimits or None
+    """
+
+    log: BanditLog
+    depth: int
+    scores: np.ndarray
+    counts: np.ndarray
+    limits: TrainingLimits | None
+
+    @classmethod
+    def of(cls, log: BanditLog, depth: int, support: float = SUPPORT, explore: float = 0.0) -> TreeLearner:
+        """Return the learner on a log; InputError if its actions are not one of K.
+
+        Parameters
+        ----------
+        log : BanditLog
+        depth : int
+        support : float
+            τ of the support rule.
+        explore : float
+            Share of uniform actions that will join the policy.
+        """
+        log.actions.require_classes("a policy tree")
+        log = sample_contexts(log)
+        scores = doubly_robust_scores(log, support=support)
+        counts = np.bincount(log.context, log.count, log.n_contexts)
+        return cls(log, depth, scores, counts, TrainingLimits.of(log, explore, support))
+
+    def learn(self) -> SoftmaxPolicy:
+        """Return the policy of the best tree, without uniform actions. To meet a limit, leaves may draw actions."""
+        if self.limits is None:
+            tree, _ = self._search(self.scores)
+            return self._policy(tree)
+        return self._policy(self._best(self.limits.limits).as_tree())
+
+    def learn_along(self, number: int) -> Iterator[tuple[float, SoftmaxPolicy]]:
+        """Yield values of a limit, from tight to the smallest one that binds no tree, and the best tree within each.
+
+        The other limits stay. The value in the mapping is among them, unless it is larger than all others.
+        """
+        limits: Any = self.limits
+        aim, (low, high) = limits.aims[number], limits.ends[number]
+        use = self._best(self._limits_with(number, limits.costs[number].max())).costs[number]
+        own, values = limits.at_most[number], set()
+        if aim(low) < use:
+            top = toms748(lambda value: aim(value) - use, low, high)
+            top = min(top + ROUNDING * abs(top), high)
+            values = {float(f"{value:.{DIGITS}g}") for value in np.linspace(low, top, POINTS + 1)[1:]}
+        for value in sorted({*values, *[own] * (own <= max(values, default=np.inf))}):
+            yield value, self._policy(self._best(self._limits_with(number, aim(value))).as_tree())
+
+    def _limits_with(self, number: int, value: float) -> np.ndarray:
+        limits: Any = self.limits
+        return np.where(np.arange(len(limits.limits)) == number, value, limits.limits)
+
+    def _best(self, limits: np.ndarray) -> MixedTree:
+        known: Any = self.limits
+        problem = Problem(self.scores / self.counts[:, None], known.costs, limits, self.counts)
+        return best_mixed_tree(problem, lambda scores: self._search(self.counts[:, None] * scores))
+
+    def _search(self, scores: np.ndarray) -> tuple[Any, np.ndarray]:
+        from drcrm.policies.trees.encoded_columns import readable_columns
+        from drcrm.policies.trees.search import fit_encoded_tree
+
+        tree = fit_encoded_tree(readable_columns(self.log), self.log.X, scores, self.counts, self.depth)
+        return tree, tree.apply_encoded(self.log.X)
+
+    def _policy(self, tree: Any) -> SoftmaxPolicy:
+        from drcrm.policies.trees.tree_policy import tree_policy  # imports scikit-learn, which is slow
+
+        return tree_policy(tree, self.log.X)

@@ -5,7 +5,7 @@ For each guardrail, let d be the policy's mean cost minus that of the reference,
 logging policy, or a baseline. The guardrail holds if the upper bound on d is below m. All guardrails must hold for the
 verdict *better*, so the verdict is false only if one bound is false: the bounds need no correction for the number of
 guardrails. With several candidates, each bound has the level δ/k, where k is the effective number of candidates for its
-outcome: see :mod:`drcrm.selection.multiplicity`. If the margin is a share q of the reference's mean cost v0, the
+outcome: see :mod:`drcrm.selection.candidates`. If the margin is a share q of the reference's mean cost v0, the
 guardrail holds if the upper bound on d − q v0 is below 0. This bound comes from the terms z − (1 + q) c of the rows,
 with the terms of a baseline in place of c, so it also covers the error of v0.
 

@@ -15,7 +15,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.advice import MORE_ROWS
 from drcrm.logs.diagnostics.formats import Units, capitalize
-from drcrm.selection.multiplicity import EffectiveNumber, effective_number
+from drcrm.selection.candidates import EffectiveNumber, effective_number
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 The configuration, the command line, scikit-learn estimators, tables and reports read this module. A new risk gets a
 line in ``ESTIMATORS``; its parameters, its robust end and the estimates that it supports are attributes of the risk.
+Entries of algorithms are those of ``algorithms.yaml`` by name, or a user's mapping with the same keys.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from functools import cache
 from inspect import Parameter
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +23,7 @@ from drcrm.arrays.validation import check_choice, check_nonnegative
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
 from drcrm.optimization.objective import Objective, WeightedLikelihoodRisk, make_objective
-from drcrm.policies import LEARNED_SCORES, check_feature_option
+from drcrm.policies import CLASSIFIER_WEIGHTS, LEARNED_SCORES, check_feature_option
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
@@ -37,8 +40,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.registry.fit_settings import ENTRY_OPTIONS, FitSettings
-from drcrm.selection.registry.user_classes import import_class
+from drcrm.selection.fit_settings import ENTRY_OPTIONS, FitSettings, import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
 ESTIMATORS: dict[str, type[Risk]] = {
@@ -56,6 +58,11 @@ ESTIMATORS: dict[str, type[Risk]] = {
     "WeightedLikelihood": WeightedLikelihoodRisk,
 }
 TREE = "PolicyTree"  # estimator of an entry that learns a policy tree, in place of a fit
+TREES: dict[str, dict] = {  # of drcrm learn, not of experiments
+    "single_action": {"estimator": TREE, "label": "best single action", "options": {"depth": 0}},
+    "policy_tree": {"estimator": TREE, "label": "policy tree"},
+}
+ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
 
 
 @dataclass(frozen=True)
@@ -281,3 +288,44 @@ def _make(kind: type, values: Mapping[str, Any], title: str, needed: str | None 
         if name not in values and (name == needed or parameter.default is Parameter.empty):
             raise InputError(f"{title} needs {name}")
     return kind(**values)
+
+
+@cache
+def shipped_algorithms() -> dict[str, dict]:
+    """Return the entries of ``algorithms.yaml`` by name. A configuration merges its entries with them."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times faster
+    return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
+
+
+def as_algorithm(value: Any) -> Algorithm:
+    """Return the shipped algorithm of this name, or the algorithm of a map that the schema of mappings has checked.
+
+    Raise InputError if the name or an option is unknown. The algorithm is safe unless its options say otherwise.
+    """
+    if not isinstance(value, Mapping):
+        known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
+        known |= TREES
+        return _make_algorithm(check_choice(known, value, "algorithm"), known[value])
+    if value.get("classifier") is not None:
+        return _make_classifier(value)
+    return _make_algorithm(value.get("name") or value["estimator"], value)
+
+
+def _make_algorithm(name: str, mapping: Mapping) -> Algorithm:
+    options = {"safe": True, **(mapping.get("options") or {})}
+    entry = {**mapping, "grid": tuple(mapping.get("grid") or ()), "options": options}
+    algorithm = Algorithm.of_entry(entry, name=name, label=mapping.get("label") or name)
+    check_algorithm(algorithm)
+    return algorithm
+
+
+def _make_classifier(mapping: Mapping) -> Algorithm:
+    if unused := mapping.keys() - {"classifier", "weights", "name", "label"}:
+        raise InputError(f"the key {min(unused)} cannot be used with a classifier")
+    classifier = make_object(mapping["classifier"], "classifier", "predict_proba")
+    weights = check_choice(CLASSIFIER_WEIGHTS, mapping.get("weights") or "none", "weights")
+    name = mapping.get("name") or type(classifier).__name__
+    settings = FitSettings(weights=weights)
+    return Algorithm("CIPS", settings=settings, name=name, label=mapping.get("label") or name, classifier=classifier)

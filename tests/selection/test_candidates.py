@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, norm
 
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import grouped_values
-from drcrm.selection.multiplicity import LEVELS, EffectiveNumber, PairedDifferences, effective_number
+from drcrm.selection.candidates import LEVELS, EffectiveNumber, PairedDifferences, effective_number
 
 ROWS = 400
 
@@ -133,5 +133,5 @@ def test_the_choice_among_dependent_candidates_errs_no_more_often_than_one_test(
 
 
 def test_a_large_log_has_the_number_of_bonferroni(monkeypatch):
-    monkeypatch.setattr("drcrm.selection.multiplicity.MOST_VALUES", 100)
+    monkeypatch.setattr("drcrm.selection.candidates.MOST_VALUES", 100)
     assert differences(np.random.default_rng(0).normal(size=(ROWS, 1)) @ np.ones((1, 5))).effective_choices() == 5

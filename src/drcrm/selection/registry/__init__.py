@@ -1,1 +1,0 @@
-"""The algorithms by name, from the project and from users."""
