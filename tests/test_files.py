@@ -1,4 +1,4 @@
-"""Writing files, links, pipes and streams; damaged npz files."""
+"""Writing files, links, pipes and streams; damaged npz files; errors of damaged bytes."""
 
 import os
 import stat
@@ -12,6 +12,7 @@ import pytest
 from fixtures.strategies import refusal
 
 import drcrm
+from drcrm.errors import InputError, refuse_errors
 from drcrm.files import read_npz, write_npz, write_text
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
@@ -87,3 +88,16 @@ class TestDamagedArchives:
             path.write_bytes(content)
         expected = "no such file" if content is None else "not a readable npz file: "
         assert refusal(read_npz, path, ["coef"]).startswith(f"{path}: {expected}")
+
+
+@pytest.mark.parametrize("error", [MemoryError("out of memory"), InputError("row 3 is invalid")])
+def test_memory_errors_and_input_errors_pass(error):
+    with pytest.raises(type(error)) as caught, refuse_errors("log.npz is damaged"):
+        raise error
+    assert caught.value is error
+
+
+def test_other_errors_become_input_errors_with_their_reason():
+    for error, reason in ((KeyError("rows"), "'rows'"), (ZeroDivisionError(), "ZeroDivisionError")):
+        with pytest.raises(InputError, match=f"^log.npz is damaged: {reason}$"), refuse_errors("log.npz is damaged"):
+            raise error

@@ -43,27 +43,26 @@ NUMBERS = {
     None: "–",
     "3": "–",
 }
+WITH_DECIMALS = [
+    (-0.00001, 2, "0.00"),
+    (-0.0, None, "0"),
+    (9.9996, 3, "+10.000"),
+    (-12034.51, 1, "−12\u202f034.5"),
+    (0.0272, 3, "+0.027"),
+    (0.0, 3, "0.000"),
+    (2.4e-9, 6, "+2.4 × 10⁻⁹"),
+]
+SHARES = {0: "0 %", 1: "100 %", 0.0004: "< 0.1 %", 0.0994: "9.9 %", 0.0999: "10 %", -0.02: "−2.0 %", None: "–"}
 
 
-@pytest.mark.parametrize("value", NUMBERS)
-def test_numbers_have_three_digits(value):
-    assert format_number(value) == NUMBERS[value]
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "expected"),
-    [
-        (-0.00001, 2, "0.00"),
-        (-0.0, None, "0"),
-        (9.9996, 3, "+10.000"),
-        (-12034.51, 1, "−12\u202f034.5"),
-        (0.0272, 3, "+0.027"),
-        (0.0, 3, "0.000"),
-        (2.4e-9, 6, "+2.4 × 10⁻⁹"),
-    ],
-)
-def test_numbers_with_decimals_and_sign(value, decimals, expected):
-    assert format_number(value, decimals, sign=value >= 0) == expected
+def test_numbers_and_shares():
+    assert {value: format_number(value) for value in NUMBERS} == NUMBERS
+    assert {share: format_share(share) for share in SHARES} == SHARES
+    for value, decimals, expected in WITH_DECIMALS:
+        assert format_number(value, decimals, sign=value >= 0) == expected
+    assert [percent(share, 1, sign=True) for share in (0.0345, -0.0345, -1e-9)] == ["+3.5 %", "−3.5 %", "0.0 %"]
+    assert [format_level(share) for share in (0.95, 0.9999999)] == ["95 %", "99.99999 %"]
+    assert [typeset_sign(text) for text in ("-0.000", "+0", "-1.20")] == ["0.000", "0", "−1.20"]
 
 
 @pytest.mark.parametrize(
@@ -72,14 +71,6 @@ def test_numbers_with_decimals_and_sign(value, decimals, expected):
 )
 def test_decimals_show_two_digits_of_the_smallest_error(errors, values, decimals):
     assert decimals_for(errors, values) == decimals
-
-
-SHARES = {0: "0 %", 1: "100 %", 0.0004: "< 0.1 %", 0.0994: "9.9 %", 0.0999: "10 %", -0.02: "−2.0 %", None: "–"}
-
-
-@pytest.mark.parametrize("share", SHARES)
-def test_shares_in_percent(share):
-    assert format_share(share) == SHARES[share]
 
 
 def read_number(text: str) -> float:
@@ -107,9 +98,3 @@ def test_decimals_have_the_promised_absolute_error(value, decimals):
     text = format_number(value, decimals)
     assert abs(read_number(text) - value) <= 0.5001 * 10.0**-decimals
     assert text.startswith("−") == (read_number(text) < 0)
-
-
-def test_per_cent_and_levels():
-    assert [percent(share, 1, sign=True) for share in (0.0345, -0.0345, -1e-9)] == ["+3.5 %", "−3.5 %", "0.0 %"]
-    assert [format_level(share) for share in (0.95, 0.9999999)] == ["95 %", "99.99999 %"]
-    assert [typeset_sign(text) for text in ("-0.000", "+0", "-1.20")] == ["0.000", "0", "−1.20"]

@@ -1,17 +1,20 @@
-"""Cost model against scikit-learn's ridge regression and enumeration."""
+"""Cost model against scikit-learn's ridge regression and enumeration, and by second moments of a log in blocks."""
 
 import re
 from itertools import product
 
 import numpy as np
 import pytest
+from fixtures.action_logs import block_log, use_small_blocks
 from fixtures.reference_formulas import expectation, predict
 from fixtures.strategies import refusal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
+from drcrm.cost_models import second_moments
 from drcrm.cost_models.ridge_solvers import FOLDS, MAX_MULTIPLICATIONS, PENALTIES
+from drcrm.cost_models.second_moments import moments_by_fold
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -91,7 +94,7 @@ def test_the_model_is_ridge_regression_on_joint_features(dense, penalty, has_con
         model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count)
         coef, intercept = into_constant(coef, intercept), 0.0
     else:
-        model.fit(log)
+        model.fit_log(log)  # another name of fit
     assert model.penalty_ == penalty
     assert model.coef_ == pytest.approx(coef, rel=1e-9, abs=1e-9)
     assert model.intercept_ == pytest.approx([0] * LABELS + [intercept], rel=1e-9)
@@ -110,12 +113,6 @@ def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work,
     assert scaled.coef_[:, :-1] * units[:, None] / unit == pytest.approx(plain.coef_[:, :-1], rel=1e-6, abs=1e-8)
     effects = scaled.effects(log.X * units) / unit
     assert effects[:, -1] + 7 == pytest.approx(plain.effects(log.X)[:, -1], rel=1e-6, abs=1e-6)
-
-
-def test_fit_log_is_another_name_of_fit():
-    log = make_log()
-    models = CostModel().fit(log), CostModel().fit_log(log)
-    assert np.array_equal(*(model.effects(log.X, log.actions) for model in models))
 
 
 def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
@@ -213,3 +210,25 @@ def test_invalid_arguments_are_refused(make, message):
 def test_unusable_cost_models_are_refused(model, message, contexts):
     with pytest.raises(InputError, match=message):
         off_policy_value(ZERO, make_log(contexts=contexts), "dm", cost_model=model)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "paired", "single"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_cost_model_by_moments_equals_the_one_by_conjugate_gradients(kind, intercept, monkeypatch):
+    log = block_log(kind, 200)
+    log = log.replace(X=log.X * [1e3, 1, 1e-3, 1])
+    slow = CostModel().fit(log, action_intercepts=intercept)
+    use_small_blocks(monkeypatch)
+    assert moments_by_fold(log, np.ones(4), np.arange(len(log.Y)) % 4) is not None
+    fast = CostModel().fit(log, action_intercepts=intercept)
+    assert fast.penalty_ == slow.penalty_
+    scale = np.abs(slow.effects(log.X)).max()
+    assert fast.effects(log.X) == pytest.approx(slow.effects(log.X), abs=1e-8 * scale)
+
+
+@pytest.mark.parametrize("limit", ["MAX_ACTIONS", "MAX_BLOCK_COLUMNS", "MAX_NUMBERS"])
+def test_moments_are_not_computed_beyond_the_limits(limit, monkeypatch):
+    log = block_log("labels")
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(second_moments, limit, 1)
+    assert moments_by_fold(log, np.ones(4), np.zeros(len(log.Y), dtype=int)) is None

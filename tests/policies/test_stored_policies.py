@@ -2,35 +2,60 @@
 
 import subprocess
 from functools import partial
+from io import BytesIO
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 from fixtures.strategies import damaged, examples, result_or_message
 from hypothesis import given
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LassoCV, LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
+from drcrm.arrays.boosted_trees import BoostedClassifier, BoostedRegressor
 from drcrm.errors import InputError
 from drcrm.policies.stored_policies import from_bytes, to_bytes
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 Y = X[:, 0] ** 2 + X[:, 1]
-FOREST = RandomForestRegressor(3, max_depth=4, random_state=0)
-HISTOGRAM = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=4)
+HOLES = np.where(np.arange(240).reshape(80, 3) % 7, X, np.nan)
+CLASSES = np.random.default_rng(1).integers(0, 3, 80) + 10 * (X[:, 1] > 0)
+TREES = {"max_iter": 3, "random_state": 0}
 
 
 @pytest.mark.parametrize(
     "regressor",
-    [FOREST, HISTOGRAM, LassoCV(), make_pipeline(PolynomialFeatures(3), RandomForestRegressor(2, random_state=0))],
+    [LassoCV(), make_pipeline(PolynomialFeatures(3), RandomForestRegressor(2, random_state=0))],
     ids=lambda regressor: type(regressor).__name__,
 )
 def test_a_stored_regressor_predicts_the_same(regressor):
     fitted = regressor.fit(X, Y)
     restored = from_bytes(to_bytes(fitted, "it"), type(fitted), "it")
     np.testing.assert_array_equal(restored.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("joined", "plain", "target"),
+    [
+        (BoostedRegressor, HistGradientBoostingRegressor, Y),
+        (BoostedClassifier, HistGradientBoostingClassifier, CLASSES),
+        (BoostedClassifier, HistGradientBoostingClassifier, CLASSES > 4),
+    ],
+    ids=["regressor", "six classes", "two classes"],
+)
+def test_trees_in_few_arrays_predict_like_the_original(joined, plain, target):
+    fitted, original = joined(**TREES).fit(HOLES, target), plain(**TREES).fit(HOLES, target)
+    method = "predict_proba" if hasattr(plain, "predict_proba") else "predict"
+    contents = [to_bytes(model, "it") for model in (fitted, original)]
+    models = [fitted, *(from_bytes(array, kind, "it") for array, kind in zip(contents, (joined, plain), strict=True))]
+    for model in models:
+        np.testing.assert_array_equal(getattr(model, method)(HOLES), getattr(original, method)(HOLES))
+    members = [len(ZipFile(BytesIO(array.tobytes())).namelist()) for array in contents]
+    assert members[0] < members[1]
+    assert from_bytes(to_bytes(joined(max_iter=9), "it"), joined, "it").max_iter == 9, "without trees"
 
 
 @pytest.mark.parametrize(
