@@ -28,11 +28,12 @@ def parse_yaml(text: str) -> object:
     are aliases that expand to very many values. Numbers such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1
     reads a text.
     """
-    yaml, repeated = import_extra("yaml"), []
+    yaml: Any = import_extra("yaml")
+    repeated: list[tuple[int, str]] = []
 
     class Loader(yaml.SafeLoader):
         def compose_mapping_node(self, anchor: Any) -> Any:  # the construction changes nodes with merged keys
-            node, lines = super().compose_mapping_node(anchor), {}
+            node, lines = super().compose_mapping_node(anchor), dict[str, int]()
             for key in [key for key, _ in node.value if key.id == "scalar"]:
                 line = key.start_mark.line + 1
                 if key.value in lines:
@@ -135,7 +136,7 @@ def _validator() -> Any:
     return validator(json.loads(schema))
 
 
-def parse_texts(content: dict | list, errors: Iterable[Any]) -> None:
+def parse_texts(content: Any, errors: Iterable[Any]) -> None:
     """Replace the texts of a schema's errors by the numbers, truth values or nulls that YAML reads in them.
 
     Snakemake's ``--config`` passes nested values as text, and its YAML reads 1e-3 as text.

@@ -52,7 +52,7 @@ class Guardrail:
             raise InputError(f"{label}.{key} is {content[key]!r}, expected at least -100 %")
         sign, ends = -1 if is_reward else 1, content.get("range")
         costs = None if ends is None else sorted(0.0 + sign * to_float(end) for end in ends)
-        if costs and not ends[0] < ends[1]:
+        if ends and not ends[0] < ends[1]:
             raise InputError(f"{label}.range is {list(ends)!r}, expected [least, largest], with least < largest")
         cost_range = None if costs is None else (costs[0], costs[1])
         return cls(name, content[column], is_reward, 0.0 + sign * value, is_relative, cost_range)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
@@ -17,6 +17,7 @@ from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_nu
 
 SHARE = 25  # percent of the rows that are held out by default
 DEPLOYMENTS = REFIT, MIXTURE = "refit", "mixture"
+Names: TypeAlias = list[str]  # LogMapping has an attribute ``list``
 EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
@@ -118,7 +119,7 @@ class LogMapping:
     decimal: str | None = None
     encoding: str | None = None
     booleans: tuple[str, ...] = ()
-    algorithm: str | dict | list | None = None
+    algorithm: str | dict | Sequence | None = None
     split: str = f"random {SHARE} %"
     validation: str = HOLDOUT
     deploy: str | None = None
@@ -151,7 +152,7 @@ class LogMapping:
         return (self.reward, self.cost, self.shift) == (other.reward, other.cost, other.shift)
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> Names:
         """Return the columns to read, each once."""
         names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
         names += [*(self.known_propensity.columns if self.known_propensity else ()), *self.slice_columns]
@@ -180,17 +181,17 @@ class LogMapping:
         return self.known_propensity is not None or self.propensity_model is not None
 
     @property
-    def slice_columns(self) -> list[str]:
+    def slice_columns(self) -> Names:
         """Return the columns of the slices."""
         return [self.slice] if isinstance(self.slice, str) else list(self.slice or ())
 
     @property
-    def guardrail_columns(self) -> list[str]:
+    def guardrail_columns(self) -> Names:
         """Return the columns of the guardrails, one for each guardrail."""
         return [guardrail.column for guardrail in self.guardrails]
 
     @property
-    def constraints(self) -> list[Guardrail | ActionLimit]:
+    def constraints(self) -> Sequence[Guardrail | ActionLimit]:
         """Return the guardrails and the limits."""
         return [*self.guardrails, *self.limits]
 
@@ -200,9 +201,16 @@ class LogMapping:
         return next((limit.column for limit in self.limits if limit.column is not None), None)
 
     @property
-    def number_columns(self) -> list[str]:
+    def number_columns(self) -> Names:
         """Return the columns that must have numbers."""
-        names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule)
+        names: tuple[Any, ...] = (
+            self.chosen,
+            self.propensity,
+            self.reward,
+            self.cost,
+            self.candidate,
+            self.list and self.rule,
+        )
         names = (*names, self.price_column)
         names = (*names, *self.guardrail_columns, *(self.weights if isinstance(self.weights, tuple) else ()))
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
