@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import KFold, train_test_split
 
-from drcrm import BanditLog, CostModel, RegressorModel, cross_fit, make_estimator, off_policy_value, simulate
+from drcrm import BanditLog, make_estimator, off_policy_value, simulate
 from drcrm.bench.estimators import OF_CLUSTERS
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
@@ -190,21 +190,6 @@ def test_users_name_a_class_or_pass_an_object(tmp_path, monkeypatch):
     assert [float(value) for value in values] == [-0.25, -0.5]
     difference = off_policy_value(policy, log, make_estimator("dr"), baseline="logging")
     assert difference == pytest.approx(off_policy_value(policy, log, "dr", baseline="logging"), rel=1e-12)
-
-
-def test_a_shared_model_is_the_one_of_the_default_and_any_model_can_be_cross_fitted():
-    log, policy, _, _ = make_problem()
-    shared = cross_fit(log)
-    assert off_policy_value(policy, log, "dr", cost_model=shared) == off_policy_value(policy, log, "dr")
-    regressed, by_function = cross_fit(log, LinearRegression()), cross_fit(log, RegressorModel(LinearRegression()))
-    np.testing.assert_array_equal(regressed.values, by_function.values)
-    fold = context_folds(log, 5)
-    for number in range(5):
-        fitted = RegressorModel(LinearRegression()).fit(log.take(fold != number))
-        expected = fitted.effects(log.X, log.actions)[fold == number]
-        np.testing.assert_allclose(regressed.values[fold == number], expected, rtol=1e-12)
-    of_ridge = cross_fit(log, CostModel())
-    np.testing.assert_allclose(of_ridge.values, cross_fit(log, lambda part: CostModel().fit(part)).values)
 
 
 @pytest.mark.parametrize(

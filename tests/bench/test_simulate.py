@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from drcrm import BanditLog, CostModel, cross_fit, make_estimator, off_policy_value, simulate
+from drcrm import BanditLog, CostModel, cross_fit, off_policy_value, simulate
 from drcrm.bench.estimators import ClusterModel
 from drcrm.errors import InputError
 
@@ -80,23 +80,12 @@ def test_logs_have_the_actions_and_costs_of_their_policy(kind):
     np.testing.assert_array_equal(again.cost, log.cost)
 
 
-def test_clusters_share_their_costs_and_mips_needs_no_support():
-    """Without differences within clusters, MIPS estimates the cost of actions that were never logged."""
+def test_actions_of_a_cluster_share_their_costs_and_unsupported_actions_are_not_logged():
     simulator = simulate.Linear(actions=12, clusters=3, features=3)
     _, costs = simulator.draw_contexts(50, np.random.default_rng(0))
     assert costs[:, 3:] == pytest.approx(costs[:, :-3])
-    truth, errors = simulator.true_cost(simulate.Softmax(4)).value, {"ips": [], "mips": []}
-    for seed in range(10):
-        sample = simulator.draw(2000, simulate.Uniform(unsupported=0.4), seed)
-        assert len(np.unique(sample.log.Y)) == 12 - int(0.4 * 12)
-        policy = sample.probabilities(simulate.Softmax(4))
-        mips = {"mips": {"embedding": simulator.clusters, "logging_policy": sample.logging}}
-        for name, value in {"ips": "ips", "mips": mips}.items():
-            terms = make_estimator(value).terms(sample.log, policy)
-            errors[name].append(terms.mean() - truth)
-    mean = {name: np.mean(values) / (np.std(values, ddof=1) / np.sqrt(10)) for name, values in errors.items()}
-    assert abs(mean["mips"]) < 4
-    assert mean["ips"] > 7, "costs are negative, and IPS misses those of unlogged actions"
+    sample = simulator.draw(2000, simulate.Uniform(unsupported=0.4))
+    assert len(np.unique(sample.log.Y)) == 12 - int(0.4 * 12)
 
 
 def test_values_of_action_features_are_digits_that_add_their_vectors():
@@ -128,12 +117,7 @@ def test_a_cost_model_of_clusters_pools_actions_with_equal_features():
     fitted = cross_fit(log, model)
     effects = model.fit(log).effects(log.X, log.actions)
     np.testing.assert_allclose(effects, expected.effects(log.X)[:, np.arange(600) % 6], atol=1e-9)
-    _, truth = simulator.draw_contexts(1500, np.random.default_rng(0))
-    errors = {
-        name: np.mean((values - truth) ** 2)
-        for name, values in {"clusters": fitted.values, "actions": cross_fit(log).values}.items()
-    }
-    assert errors["clusters"] < errors["actions"] / 2
+    assert np.var(fitted.values - effects) < np.var(effects)
     with pytest.raises(InputError, match="one action of K"):
         ClusterModel([0, 1]).fit(BanditLog(np.eye(3), np.eye(3, dtype=int), np.ones(3), np.zeros(3)))
 

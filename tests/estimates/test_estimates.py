@@ -19,7 +19,6 @@ from fixtures.action_logs import (
     normal_coef,
     numeric_gradient,
 )
-from fixtures.reference_formulas import expectation, predict
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -225,20 +224,3 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
     expected = choices.probabilities(regression.coef_.T / scales[:, None])
     result = cloned_coefficients(PreparedLog(getattr(choices, kind)(form).without_empty_rows()))
     assert choices.probabilities(result.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
-
-
-@kinds
-def test_fit_and_modelled_costs_of_a_cost_model_agree(kind):
-    choices, theta = Choices.drawn(29, restricted=kind == "listed"), normal_coef(30)
-    X, A = (choices.X, choices.A) if kind == "single" else (choices.lists(), choices.position)
-    model = CostModel(0.1).fit(X, A, cost=choices.cost, context=choices.context, count=choices.count)
-    log = getattr(choices, kind)()
-    assert model.coef_ == pytest.approx(CostModel(0.1).fit(log).coef_, rel=1e-9, abs=1e-12)
-    effects = action_effects(model, log.X, log.actions)
-    by_action = np.zeros(choices.eligible.shape)
-    by_action[choices.eligible] = effects if kind == "listed" else effects[choices.eligible]
-    expected = (choices.probabilities(theta) * by_action).sum(axis=1)
-    assert expectation(model, X, SoftmaxPolicy(*in_shape(kind, theta))) == pytest.approx(expected, rel=1e-10)
-    first = np.array([np.flatnonzero(row)[0] for row in choices.eligible])
-    predicted = predict(model, X, first if kind == "single" else np.zeros(12, dtype=int))
-    assert predicted == pytest.approx(by_action[np.arange(12), first], rel=1e-10)

@@ -127,32 +127,29 @@ def test_nothing_is_missing_if_the_known_logging_policy_has_support(coins, estim
         assert plain_certificate(policy, log, "dr", **settings | {"cost_model": supported.with_support(0)}) == unknown
 
 
-def near_deterministic_log(rng, reversed_costs=False):
-    """Return a log maker, the logging policy, a greedy policy, a cost model and the true cost of a policy.
+def near_deterministic_log(rng: np.random.Generator, n: int):
+    """Return a log, its logging policy, which hardly takes the last of four actions, a greedy policy and a cost model.
 
-    The logging policy hardly takes the last of four actions. It costs 0, the most; with reversed costs it is the best.
+    The last action costs 0, the most.
     """
     X = np.eye(5)
     logging = SoftmaxPolicy(np.column_stack([0.5 * rng.normal(size=(5, 3)), np.full(5, -9.0)]))
     greedy = SoftmaxPolicy(np.column_stack([0.5 * rng.normal(size=(5, 3)), np.ones(5)]))
-    cost = np.column_stack([rng.uniform(-0.9, -0.1, (5, 3)), np.full(5, -1.0 if reversed_costs else 0.0)])
+    cost = np.column_stack([rng.uniform(-0.9, -0.1, (5, 3)), np.zeros(5)])
     model = CostModel()
-    model.coef_ = np.column_stack([cost[:, :3], np.full(5, 0.0 if reversed_costs else -1.0)])
-
-    def make_log(n):
-        contexts = X[rng.integers(0, 5, n)]
-        A = logging.sample(contexts, rng)
-        drawn = -(rng.random(n) < -cost[contexts.argmax(axis=1), A]).astype(float)
-        return BanditLog(contexts, A, np.exp(logging.log_prob(contexts, A)), drawn, n_actions=4)
-
-    return make_log, logging, greedy, model, lambda policy: (policy.marginals(X) * cost).sum(axis=1).mean()
+    model.coef_ = np.column_stack([cost[:, :3], np.full(5, -1.0)])
+    contexts = X[rng.integers(0, 5, n)]
+    A = logging.sample(contexts, rng)
+    drawn = -(rng.random(n) < -cost[contexts.argmax(axis=1), A]).astype(float)
+    log = BanditLog(contexts, A, np.exp(logging.log_prob(contexts, A)), drawn, n_actions=4)
+    return log, logging, greedy, model
 
 
 @pytest.mark.parametrize("estimate", ["dr", "snips", "ips"])
 def test_unsupported_actions_are_charged_in_each_row(estimate):
     """w' and c' of each row, by row and by context; M is the policy's probability of the last action."""
-    make_log, logging, policy, model, _ = near_deterministic_log(np.random.default_rng(0))
-    log, most = make_log(300), 0.25
+    log, logging, policy, model = near_deterministic_log(np.random.default_rng(0), 300)
+    most = 0.25
     settings = {"cost_model": model, "cost_range": (-1, most), "logging_policy": logging}
     weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity * (log.Y < 3)
     pi, modelled = policy.marginals(log.X), model.effects(log.X)

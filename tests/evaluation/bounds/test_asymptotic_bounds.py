@@ -160,6 +160,8 @@ def test_the_bound_is_that_of_the_standardised_terms():
     assert result.standard_error == pytest.approx(1 / np.sqrt(len(standardised)) / unit, rel=1e-12)
     assert result.bound == pytest.approx(result.value + quantile * result.standard_error, rel=1e-12)
     assert result.weights == pytest.approx([len(b) / b.std(ddof=1) / unit / len(standardised) for b in blocks])
+    again = bound_blocks([summarise(block) for block in blocks], 0.95, result.weights)
+    assert (again.value, again.bound) == pytest.approx((result.value, result.bound))
 
 
 def test_one_block_has_the_bound_of_its_rows():

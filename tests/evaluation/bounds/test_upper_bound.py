@@ -213,11 +213,10 @@ def bound_settings(draw) -> dict[str, object]:
 
 
 @st.composite
-def drawn_costs(draw, with_groups: bool = False) -> dict[str, list]:
-    """Draw costs z with counts, or with groups."""
+def drawn_costs(draw) -> dict[str, list]:
+    """Draw costs z with counts."""
     n = draw(st.integers(1, 9))
-    parts = {"z": st.one_of(st.sampled_from(COSTS), ORDINARY)}
-    parts |= {"groups": st.integers(0, 2)} if with_groups else {"weights": st.integers(0, 3)}
+    parts = {"z": st.one_of(st.sampled_from(COSTS), ORDINARY), "weights": st.integers(0, 3)}
     return {name: draw(st.lists(elements, min_size=n, max_size=n)) for name, elements in parts.items()}
 
 
