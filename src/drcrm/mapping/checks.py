@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, reduce
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from drcrm.errors import InputError, import_extra
 
-MOST_NODES = 10**5  # values of a document, counted at each of their aliases
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")  # numbers of YAML 1.1
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML 1.2
 
@@ -24,9 +24,8 @@ EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML
 def parse_yaml(text: str) -> object:
     """Return the content of YAML; InputError has a line for each repeated key, or explains why it is refused.
 
-    YAML's parser silently keeps the last value of a repeated key. A number in base 60, such as 1:30, is refused, and so
-    are aliases that expand to very many values. Numbers such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1
-    reads a text.
+    YAML's parser silently keeps the last value of a repeated key. A number in base 60, such as 1:30, is refused.
+    Numbers such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1 reads a text.
     """
     yaml: Any = import_extra("yaml")
     repeated: list[tuple[int, str]] = []
@@ -48,12 +47,6 @@ def parse_yaml(text: str) -> object:
                 raise InputError(f"line {line}: YAML reads {node.value} as a number in base 60; write it in quotes")
             return node
 
-        def get_single_node(self) -> Any:
-            node = super().get_single_node()
-            if node is not None:
-                _count_nodes(node, {})
-            return node
-
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
     try:
         content = yaml.load(text, Loader)
@@ -67,25 +60,6 @@ def parse_yaml(text: str) -> object:
     return content
 
 
-def _count_nodes(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values below a YAML node; InputError if they are endless or too many.
-
-    ``known`` has the numbers of the nodes that were counted before, so that aliases take no time.
-    """
-    if isinstance(node.value, str):
-        return 1
-    if id(node) in known:
-        number = known[id(node)]
-    else:
-        known[id(node)] = MOST_NODES + 1  # of a node inside itself
-        parts = [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
-        number = known[id(node)] = 1 + sum(_count_nodes(part, known) for part in parts)
-    if number > MOST_NODES:
-        line = node.start_mark.line + 1
-        raise InputError(f"line {line}: aliases must expand to at most {MOST_NODES} values; write them out")
-    return number
-
-
 def parse_json(text: str) -> object:
     """Return the content of JSON; InputError names a repeated key, or explains why the text is not JSON."""
     try:
@@ -97,12 +71,10 @@ def parse_json(text: str) -> object:
 
 
 def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
-    content: dict[str, object] = {}
-    for key, value in members:
-        if key in content:
-            raise InputError(f"{key} occurs twice in one map, expected once")
-        content[key] = value
-    return content
+    names = Counter(name for name, _ in members)
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise InputError(f"{repeated[0]} occurs twice in one map, expected once")
+    return dict(members)
 
 
 def read_content(path: Path) -> object:
@@ -151,18 +123,18 @@ def parse_texts(content: Any, errors: Iterable[Any]) -> None:
                     reduce(getitem, path, content)[key] = value
 
 
-def _copy(value: Any) -> Any:
+def plain_copy(value: Any) -> Any:
     """Return a copy with dicts and lists in place of other mappings and of tuples."""
     if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    return [*map(_copy, value)] if isinstance(value, list | tuple) else value
+        return {key: plain_copy(item) for key, item in value.items()}
+    return [*map(plain_copy, value)] if isinstance(value, list | tuple) else value
 
 
 def validate(content: Mapping, name: str) -> Mapping:
     """Return the content, with texts parsed; InputError for the first value that violates the schema."""
     written = content
     if errors := [*_validator().iter_errors(content)]:
-        content = _copy(content)
+        content = plain_copy(content)
         parse_texts(content, errors)
     for error in _validator().iter_errors(content):
         place = error.json_path.removeprefix("$").removeprefix(".") or name

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
-from drcrm.mapping.checks import BLOCKS, FEATURES, HOLDOUT, find_conflicts, read_content, validate
+from drcrm.mapping.checks import BLOCKS, FEATURES, HOLDOUT, find_conflicts, plain_copy, read_content, validate
 from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_number
 
 SHARE = 25  # percent of the rows that are held out by default
@@ -302,7 +302,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     converters: dict[str, Any] = {
         "labels": tuple,
         "booleans": tuple,
-        "algorithm": _as_list,
+        "algorithm": plain_copy,
         "interactions": int,
         "cost_range": lambda ends: tuple(map(to_float, ends)),
         "slice": lambda columns: columns if isinstance(columns, str) else tuple(columns),
@@ -326,9 +326,3 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     for conflict in find_conflicts(mapping, has_null, has_split=content.get("split") is not None):
         raise InputError(conflict)
     return mapping
-
-
-def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:
-    if isinstance(algorithm, list | tuple):
-        return list(map(_as_list, algorithm))
-    return dict(algorithm) if isinstance(algorithm, Mapping) else algorithm

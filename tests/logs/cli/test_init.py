@@ -204,10 +204,8 @@ def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(p
 
 
 def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
-    """Earlier outcomes and predictions are features."""
     rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)
-    before = {"clicks_before": rng.poisson(2, 1000), "item_rating": rng.integers(1, 6, 1000)}
-    before |= {"p_churn": rng.uniform(0.01, 1, 1000), "days_since_signup": rng.integers(0, 900, 1000)}
+    before = {"item_rating": rng.integers(1, 6, 1000), "p_churn": rng.uniform(0.01, 1, 1000)}
     after = {"unsubscribed": rng.integers(0, 2, 1000), "signup": rng.integers(0, 2, 1000)}
     text, mapping = propose(frame.assign(**before, **after))
     assert (mapping["action"], mapping["propensity"], mapping["reward"]) == ("offer", "propensity", "click")

@@ -41,12 +41,9 @@ WORDS = {  # words that are typical of the names of columns
         "product recommendation recommended section article headline content template layout",
         "group": "user visitor customer client member account session cookie person patient household uid userid",
         "time": "time timestamp date datetime day dt ts when at",
-        "preferred": "action arm propensity reward cost",
         "id": "id ids key hash uuid",
         "marked": "chosen shown selected displayed presented logged picked taken promoted featured recommended served",
         "logged": "score logging logged policy log of the selection sampling b",  # next to the words of a propensity
-        "before": "before previous prev past prior last since history historic historical lag avg average mean median "
-        "rate ratio ctr expected predicted prediction pred",  # earlier outcomes and predictions are features
         "outcome": "signup signed subscribed registered dwell watched completed unsubscribed unsubscribe churned "
         "returned refund refunded refunds complaint complaints cancelled canceled cancellation bounced optout",
     }.items()
@@ -154,15 +151,11 @@ def _has_word(name: str, key: str) -> bool:
     """Return whether a name has a word that is typical of a key.
 
     For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not. For a
-    propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not. An earlier outcome is not a
-    reward.
+    propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not.
     """
     words = _words(name)
     beside = {"propensity": WORDS["logged"] | WORDS["action"], "action": WORDS["id"], "group": WORDS["id"]}
-    is_alone = key not in beside or words <= WORDS[key] | beside[key]
-    is_preferred = key == "action" and not words.isdisjoint(WORDS["preferred"])
-    is_earlier = key in ("reward", "cost") and not words.isdisjoint(WORDS["before"])
-    return not words.isdisjoint(WORDS[key]) and (is_alone or is_preferred) and not is_earlier
+    return not words.isdisjoint(WORDS[key]) and (key not in beside or words <= WORDS[key] | beside[key])
 
 
 def _fits(column: pd.Series, key: str) -> bool:
@@ -203,8 +196,7 @@ def assign_roles(frame: pd.DataFrame) -> dict[str, str]:
         frame = frame[frame[roles["chosen"]] == 1].drop(columns=[*roles.values()])
     for key in ("propensity", "reward", "cost", *(() if roles else ("action",)), *OPTIONAL):
         fitting = [name for name in frame if _has_word(name, key) and _fits(frame[name], key)]
-        free = [name for name in fitting if name not in roles.values()]
-        names = [name for name in free if not WORDS["preferred"].isdisjoint(_words(name))] or free
+        names = [name for name in fitting if name not in roles.values()]
         if len(names) == 1 and not (key == "cost" and any(_has_word(name, "reward") for name in frame)):
             roles[key] = names[0]
     binary = [name for name in frame if {*frame[name].dropna().unique()} == {0, 1} and name not in roles.values()]
@@ -288,13 +280,14 @@ def _why_no_feature(column: pd.Series, chosen: pd.Series | None) -> str:
         n = int((chosen == 1).sum())
     keys = ("propensity", "reward", "cost", *(() if chosen is not None else ("action",)), "group")
     key = next((key for key in keys if _suggests(column, key)), "")
-    is_outcome = not _words(name).isdisjoint(WORDS["outcome"]) and _words(name).isdisjoint(WORDS["before"])
     reasons = {
         "no values": distinct == 0,
         "a single value": distinct == 1 and column.notna().all(),
         "only chosen rows have values": chosen is not None and column[chosen != 1].isna().all(),
         f"its name suggests {'an' if key == 'action' else 'a'} {key}": key,
-        "its name suggests an outcome; if it is known before the decision, add it to the features": is_outcome,
+        "its name suggests an outcome; if it is known before the decision, add it to the features": not _words(
+            name
+        ).isdisjoint(WORDS["outcome"]),
         f"a text with {distinct} different values": _kind(column) == "categorical"
         and distinct > min(MAX_ACTIONS, max(FEW, n // 2)),
         "a number with a different value in each row": is_number and distinct == n > FEW and (column % 1 == 0).all(),
