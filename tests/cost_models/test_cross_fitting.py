@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fixtures.action_logs import random_coef
 from fixtures.reference_formulas import (
     ENVIRONMENT_KINDS,
     FOLDS,
@@ -64,7 +65,7 @@ def test_a_single_fold_uses_its_own_residuals(kind):
 def test_moments_of_exponentiated_effects_are_sums_over_all_actions(kind, size):
     log = draw_environment_log(kind, contexts=8, rows=20)
     rng = np.random.default_rng(0)
-    coef, shape = rng.normal(size=(3, *log.actions.shape)), (log.X.shape[0], *log.actions.effect_shape)
+    coef, shape = random_coef(log, 0), (log.X.shape[0], *log.actions.effect_shape)
     effects = size * rng.normal(size=shape)
     _, mean = log.actions.log_partition(log.X @ coef)
     log_moment = log.actions.log_moment(mean, effects)

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fixtures.action_logs import ACTION_KINDS, log_and_policy
-from fixtures.reference_formulas import ENVIRONMENT_KINDS, draw_environment_log, draw_policy
+from fixtures.action_logs import ACTION_KINDS, draw_policy, log_and_policy
+from fixtures.reference_formulas import ENVIRONMENT_KINDS, draw_environment_log
 
 from drcrm import BanditLog, CostModel, off_policy_value, off_policy_values, policy_support
 from drcrm.certificates import policy_certificate

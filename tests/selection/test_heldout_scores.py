@@ -153,9 +153,9 @@ def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned)
     log = draw_environment_log("single", contexts=400, rows=400)
     model, policy = (
         CostModel(0.01).fit(draw_environment_log("single", seed=1)),
-        SoftmaxPolicy(np.zeros((3, 4)), np.arange(4) / 4),
+        SoftmaxPolicy(np.zeros((4, 4)), np.arange(4) / 4),
     )
-    logging = SoftmaxPolicy(np.full((3, 4), 0.1))
+    logging = SoftmaxPolicy(np.full((4, 4), 0.1))
     supported = as_known(model, logging, is_cloned=is_cloned)
     scores = HeldoutScores(log, None, supported, 0.1)
     bound = scores(policy)["improvement_bound"]

@@ -128,7 +128,7 @@ class OneOfMany(Actions):
     def add_offsets(self, effects: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return effects + (offsets if self.shape else self.broadcast(offsets[:, 0]))
 
-    @np.errstate(over="ignore")
+    @np.errstate(over="ignore", invalid="ignore")  # ∞ · 0 for an action that is not eligible
     def log_moment(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
         tilted, top = exp(effects, out=np.empty_like(effects)), np.zeros(1)
         tilted *= mean
