@@ -4,12 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from fixtures.action_logs import draw_policy
 from fixtures.reference_formulas import (
     ENVIRONMENT_KINDS,
     cross_fitted_effects,
     doubly_robust_moment,
     draw_environment_log,
-    draw_policy,
     expectation,
     moments_by_row,
     predict,

@@ -61,8 +61,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "another_order": (
-        "terms.value - reference.value if z.any() else 0.0",
-        "terms.value - reference.value + 1e-6 * float(evaluation.log.cost[0] * evaluation.log.propensity[0])",
+        "value - reference.value if z.any() else 0.0",
+        "value - reference.value + 1e-6 * float(evaluation.log.cost[0] * evaluation.log.propensity[0])",
         Row(estimate="snips"),
     ),
     "other_names": (
@@ -111,8 +111,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "policy_is_its_own_baseline": (
-        "terms.value - reference.value if z.any() else 0.0",
-        "terms.value - float(evaluation.log.cost.mean())",
+        "value - reference.value if z.any() else 0.0",
+        "value - float(evaluation.log.cost.mean())",
         Row(estimate="snips"),
     ),
     "logging_policy_differs_by_zero": (
