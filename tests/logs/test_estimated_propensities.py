@@ -187,12 +187,6 @@ def test_estimates_are_at_least_the_rate_that_the_log_supports():
     assert (supported_floor(log, right), supported_floor(log, wrong)) == (0.0, 0.025)
 
 
-@pytest.mark.usefixtures("shipped_sizes")
-def test_trees_follow_a_logging_policy_that_no_softmax_describes():
-    frame, truth = stepped_frame(3000)
-    assert mean_error(frame, truth, "trees") < 0.6 * mean_error(frame, truth, "softmax")
-
-
 @pytest.mark.usefixtures("audited_by_trees")
 def test_trees_correct_lists_and_not_label_vectors():
     frame, _ = stepped_frame(600)

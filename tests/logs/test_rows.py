@@ -46,14 +46,8 @@ def test_new_rows_of_a_grown_log_evaluate_too(order, storage, shop, tmp_path, ru
     assert any(words in caution for caution in answer["verdict"]["cautions"])
 
 
-def test_parts_of_the_log(shop, tmp_path, run):
+def test_training_rows_alone_are_refused(shop, tmp_path, run):
     frame, is_heldout = decisions(N), read_policy(shop / "policy.npz", with_rows=True).rows.heldout
-    answer = certify(run, shop / "policy.npz", write_table(frame[is_heldout], tmp_path, "heldout.csv"))
-    choices = answer_of(shop / "answer.json")["choices"]
-    assert (answer["recognised"]["heldout"], answer["choices"]) == (HELDOUT, choices)
-    mixed = pd.concat([frame[~is_heldout].sample(40, random_state=0), decisions(1000, seed=5)])
-    answer = certify(run, shop / "policy.npz", write_table(mixed.sample(frac=1, random_state=0), tmp_path, "mixed.csv"))
-    assert answer["recognised"] == {"training": 40, "heldout": 0, "new": 1000}
     log = write_table(frame[~is_heldout], tmp_path, "training.csv")
     status, _, error = run("certify", shop / "policy.npz", log)
     assert status == 1

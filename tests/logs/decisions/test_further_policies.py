@@ -117,16 +117,6 @@ def test_without_columns_that_people_can_read_no_tree_competes():
     assert ("single_action" in names, "policy_tree" in names) == (True, False)
 
 
-@pytest.mark.slow
-def test_few_logs_without_an_effect_give_a_better_tree():
-    """The study tree_level has more logs, and blocks."""
-    answers = [
-        learn(log_of(400, 0.0, seed), MAPPING | {"algorithm": None}, readable=True, validation="holdout")
-        for seed in range(20)
-    ]
-    assert sum(answer.is_better for answer in answers) <= 3  # of the binomial distribution at level .05, 98 %
-
-
 def test_trees_need_one_of_k_actions():
     frame = log_of(60).assign(b=1)
     with pytest.raises(InputError, match="a policy tree"):

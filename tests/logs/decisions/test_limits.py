@@ -2,7 +2,6 @@
 
 from functools import cache
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from drcrm import certify, learn
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, Bounds, decide
+from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner
 
@@ -83,13 +82,6 @@ def test_a_policy_beyond_a_limit_is_not_better(tmp_path):
     watched = certify(tmp_path / "policy.npz", later, MAPPING | {"limits": {"call": 0.3}}, anytime=True)
     assert watched.as_dict()["limits"][0]["status"] == "violated"
     assert watched.as_dict()["limits"][0]["lower_bound"] < answer.as_dict()["limits"][0]["lower_bound"]
-
-
-def test_decide_needs_every_limit():
-    status = iter(["holds", "not shown", "violated"])
-    for expected in (BETTER, NOT_SHOWN, NOT_SHOWN):
-        limit = SimpleNamespace(status=next(status))
-        assert decide([], Bounds(-2.0, -1.0, constraints=[limit])).name == expected
 
 
 def encoded(frame: pd.DataFrame, mapping: dict):

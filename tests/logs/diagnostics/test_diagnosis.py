@@ -1,7 +1,6 @@
 """All checks of a log together: no false alarms, JSON values, units, counts and arguments."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from fixtures.click_logs import (
 )
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.errors import InputError
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.diagnostics.diagnosis import diagnose
 
@@ -91,7 +89,7 @@ def test_tiny_logs_give_an_answer(n):
 
 def test_levels_do_not_depend_on_the_unit_of_the_costs():
     log = change_log(LOG, slice(0, 400))
-    logs = [change_log(log, cost=log.cost * unit) for unit in (1, 1e-9, 1e9)]
+    logs = [change_log(log, cost=log.cost * unit) for unit in (1, 1e-90, 1e90)]
     expected, *scaled = [levels(diagnose(log, BEST)) for log in logs]
     assert scaled == [expected] * 2
 
@@ -106,15 +104,3 @@ def test_constant_costs_and_a_single_action():
     assert comparison.refusal
     assert comparison.as_dict()["certificate"] == {"refused": comparison.refusal}
     assert reach_verdict(comparison, diagnosis).verdict == "the log cannot say"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"policy": np.ones(3)}, r"policy has shape \(3,\), expected"),
-        ({"log": SimpleNamespace()}, "SimpleNamespace"),
-    ],
-)
-def test_arrays_that_do_not_match_the_log_are_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        diagnose(**{"log": LOG, "policy": BEST} | arguments)

@@ -64,13 +64,6 @@ def test_drift_is_a_caution_if_its_interval_excludes_zero():
     assert check_cost_drift(LOG.with_groups(np.zeros(3000, int))).level == "good"  # a single unit has no interval
 
 
-def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
-    twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
-    expected = check_cost_drift(LOG.with_groups(ids))
-    grouped = check_cost_drift(change_log(LOG, twice).with_groups(ids[twice]))
-    assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
-
-
 @pytest.mark.parametrize(("share", "part"), [(0.5, "half"), (0.2, "fifth"), (0.1, "tenth"), (0.05, "twentieth")])
 def test_outcomes_that_have_not_arrived_are_named(share, part):
     log = draw_log(2000)

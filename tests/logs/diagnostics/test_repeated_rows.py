@@ -137,15 +137,6 @@ def test_the_first_advice_on_dependent_rows_is_to_set_the_group():
     assert verdict["cautions"][0].endswith("add `group: visitor`.")
 
 
-def test_independent_rows_are_good(tmp_path):
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        frame = draw_rows(rng, 1000)
-        frame["x0"] = rng.integers(0, 300, 1000)  # equal features with independent actions
-        features = {"numeric": ["x0"]}
-        assert check_independence(frame, tmp_path, features=features).level == "good"
-
-
 @pytest.mark.parametrize("has_frequent_actions", [False, True])
 def test_the_p_value_of_independent_pairs_is_at_most_uniform(has_frequent_actions):
     """The first of two rows may have another logging policy, which prefers actions that are frequent in the second."""

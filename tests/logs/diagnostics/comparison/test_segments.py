@@ -150,14 +150,6 @@ def test_a_policy_with_two_splits_is_explained_in_full():
     assert [node["leaf"] for node in nodes if "leaf" in node] == explanation.tree.leaf_conditions()
 
 
-def test_the_fidelity_to_probabilities_without_a_rule_is_that_of_a_guess():
-    results = []
-    for seed in range(20):
-        mean = np.random.default_rng(seed).dirichlet(np.ones(4), 100)
-        results.append(explain(None, draw_log(seed, 4, 100), mean).fidelity)
-    assert abs(np.mean(results) - 1 / 4) < 0.06  # on the rows of the fit it is above 0.4
-
-
 def test_equal_probabilities_have_no_split_and_many_actions_keep_their_names():
     log = draw_log()
     explanation = explain(None, log, np.full((ROWS, 3), 1 / 3))

@@ -109,14 +109,6 @@ def test_actions_that_were_never_logged_cannot_be_evaluated():
     assert verdict.changes[-1] == "Or evaluate a policy that is closer to the logging policy."
 
 
-def test_advice_on_propensities_that_are_too_large_is_to_correct_them():
-    inflated = LOG.replace(propensity=np.minimum(1.4 * LOG.propensity, 1))
-    verdict, diagnosis, _ = judge(BEST, inflated)
-    assert levels(diagnosis)["mean weight"] == "fail"
-    assert verdict.changes[0].startswith("Correct the propensities")
-    assert not any("Log more" in change for change in verdict.changes)
-
-
 def test_causes_are_reported_before_their_effects(monkeypatch):
     """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
     with monkeypatch.context() as patch:
@@ -307,18 +299,6 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     assert values["dr"] is None is values["dm"]
     assert complete["snips"] == pytest.approx(values["snips"])
     assert None not in complete.values()
-
-
-def test_dependent_rows_accuse_no_right_propensities():
-    """Users have ten rows with the same features and action, so rows predict each other's actions."""
-    log = change_log(draw_log(100, scale=1.5), np.random.default_rng(0).permutation(np.repeat(np.arange(100), 10)))
-    log = log.with_cost(np.random.default_rng(1).normal(size=1000))
-    verdict, diagnosis, _ = judge(BEST, log)
-    assert "independence" in failed_keys(diagnosis)
-    assert "audit_likelihood_ratio" in failed_keys(diagnosis)
-    assert verdict.verdict == "the log cannot say"
-    halved = judge(BEST, change_log(log, propensity=log.propensity / 2))[0]
-    assert halved.verdict == "the log is wrong"
 
 
 def test_a_better_policy_has_the_share_of_missing_actions_that_would_undo_it():
