@@ -30,7 +30,8 @@ from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
+from drcrm.logs.diagnostics.comparison.policy_comparison import certify, choose_estimate
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.classifiers import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy

@@ -37,11 +37,8 @@ from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.decisions.candidates import fit_candidates, read_algorithms
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, open_log
-from drcrm.logs.diagnostics.comparison.policy_comparison import (
-    ComparisonSettings,
-    compare_with_logging,
-    estimate_values,
-)
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.logs.encoding.base import Encoding

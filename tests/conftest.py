@@ -147,9 +147,3 @@ def shipped_sizes() -> Iterator[None]:
 @pytest.fixture
 def audited_by_trees() -> Iterator[None]:
     yield from use_sizes(SMALL[0], SHIPPED[1], *SMALL[2:], small_models)
-
-
-@pytest.fixture
-def searched_for_changes() -> Iterator[None]:
-    """Search for changes of the logging policy, which takes more time than the rest of a command."""
-    yield from use_sizes(*SMALL[:2], SHIPPED[2], SMALL[3], small_models)

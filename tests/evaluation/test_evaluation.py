@@ -17,8 +17,11 @@ from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
-from drcrm.logs.diagnostics.comparison.robustness import sensitivity_to_propensities
+from drcrm.logs.diagnostics.comparison.policy_comparison import (
+    compare_with_logging,
+    estimate_values,
+    sensitivity_to_propensities,
+)
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.risks import KLBall
 

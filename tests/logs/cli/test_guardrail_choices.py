@@ -13,7 +13,8 @@ from drcrm.logging_policy import restrict_to_support
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import class_for
 from drcrm.selection.algorithms import as_algorithm

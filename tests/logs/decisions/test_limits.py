@@ -11,7 +11,7 @@ from scipy import stats
 from drcrm import certify, learn
 from drcrm.errors import InputError
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner

@@ -18,7 +18,7 @@ from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, LimitedLog
 from drcrm.logs.diagnostics.comparison.judged_constraints import effective_numbers, rate
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows import RecognisedRows
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping

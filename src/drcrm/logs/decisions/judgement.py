@@ -21,11 +21,12 @@ from drcrm.logs.decisions.watching import Watch, WatchedOutcome, estimate_watche
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
-    ComparisonSettings,
     compare_with_logging,
     estimate_values,
+    find_breakeven_shift,
+    sensitivity_to_propensities,
 )
-from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift, sensitivity_to_propensities
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores

@@ -28,15 +28,15 @@ from drcrm.logs.decisions.candidates import (
     read_algorithms,
     require_exportable,
 )
-from drcrm.logs.decisions.further_policies import (
+from drcrm.logs.decisions.judgement import Judgement, judge
+from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
+from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.several_policies import (
     compare_with_single_action,
     draw_curves,
     price_readability,
     require_curves,
 )
-from drcrm.logs.decisions.judgement import Judgement, judge
-from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
-from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize

@@ -16,8 +16,7 @@ from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, de
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.watching import Watch
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.logs.diagnostics.comparison.reference import BASELINE, Reference, find_rows
+from drcrm.logs.diagnostics.comparison.reference import BASELINE, ComparisonSettings, Reference, find_rows
 from drcrm.logs.diagnostics.repeated_rows import RowChecks
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.read_log import Source

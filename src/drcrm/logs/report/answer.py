@@ -65,9 +65,9 @@ class Answer:
         See :class:`drcrm.logs.diagnostics.comparison.verdict.Evidence`.
     sensitivity : Sensitivity or None
     breakeven_shift : float or None
-        κ* of a better policy: see :func:`drcrm.logs.diagnostics.comparison.robustness.find_breakeven_shift`.
+        κ* of a better policy: see :func:`drcrm.logs.diagnostics.comparison.policy_comparison.find_breakeven_shift`.
     curves : sequence of LimitCurve
-        See :mod:`drcrm.logs.decisions.further_policies`.
+        See :mod:`drcrm.logs.decisions.several_policies`.
     further : mapping
         Keys of the JSON that a single command has.
     is_trusted : bool

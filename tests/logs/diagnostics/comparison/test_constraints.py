@@ -17,8 +17,7 @@ from drcrm.logging_policy import restrict_to_support
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.judged_constraints import describe_constraints, rate
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import as_mapping

@@ -11,9 +11,8 @@ from drcrm.arrays.tables import Table
 from drcrm.cost_models.base import follow_forecasts
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
-from drcrm.logs.diagnostics.comparison.reference import Reference
-from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, find_breakeven_shift
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 
 ROWS = 3000

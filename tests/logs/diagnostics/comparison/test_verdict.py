@@ -33,12 +33,8 @@ from drcrm.evaluation.bounds.asymptotic_bounds import correct_for_choice
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import BY_CONSEQUENCE, RANDOMISE, advise_logging, advise_rows
-from drcrm.logs.diagnostics.comparison.policy_comparison import (
-    ComparisonSettings,
-    compare_with_logging,
-    estimate_values,
-)
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.diagnostics.comparison.verdict import WRONG_LOG, Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose

@@ -42,8 +42,8 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail, JudgedLimit
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.mapping.entries import ActionLimit, Guardrail

@@ -1,9 +1,9 @@
-"""Comparison of a policy with the logging policy, or with a baseline, on the same rows: estimates and certificates."""
+"""Comparison of a policy with a reference on the same rows: estimates, certificates, and how robust they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from drcrm.arrays.number_formats import decimals_for, format_number
 from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, RATIO, ROBUST
+from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO
 from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, correct_for_choice
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import BALL, as_bound
@@ -23,61 +23,20 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
 from drcrm.evaluation.policy_terms import check_radius
 from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.logs.diagnostics.check import to_json
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
+LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
+SCAN, HALVINGS = 12, 5
+MOST_ROWS = 200_000  # on larger logs the search takes too long
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence"),
     *("n", "by", "missing", "effective_size", "mean_weight"),
 )
-
-
-@dataclass(frozen=True)
-class ComparisonSettings:
-    """How a policy is compared with the logging policy.
-
-    Attributes
-    ----------
-    estimate : str
-        "dr", "snips" or "ips". "snips" replaces "dr" if there is no cost model, or if the policy's probabilities are
-        known only for the logged actions.
-    confidence : float
-        1 − δ.
-    choices : int
-        Number K of candidates that were compared on the same rows.
-    effective_choices : int, optional
-        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.candidates`.
-    guardrail_choices : mapping
-        The same for the outcome of each guardrail, by its name.
-    blocks : RowBlocks, optional
-        Blocks of the rows, if the policy of each block was learned from the rows before it.
-    cost_range : (float, float), optional
-        Bounds on the costs, if known.
-    gamma : float, optional
-        Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
-    reference : Reference
-        Reference of the comparison. Under a shift, the sensitivity is not computed.
-    full_support : bool
-        Whether the logging policy is known to take every action in every context.
-    """
-
-    estimate: str = ROBUST
-    confidence: float = 0.95
-    choices: int = 1
-    cost_range: tuple[float, float] | None = None
-    gamma: float | None = None
-    effective_choices: int | None = None
-    reference: Reference = field(default_factory=Reference)
-    full_support: bool = False
-    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
-    blocks: RowBlocks | None = None
-
-    @property
-    def divisor(self) -> int:
-        """The number of candidates that share δ."""
-        return self.effective_choices or self.choices
 
 
 @dataclass(frozen=True)
@@ -342,3 +301,38 @@ def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
         return low if np.isfinite(low) else -np.inf
     certificate, _ = certify(evaluation, settings, is_lower=True)
     return -np.inf if certificate is None else certificate.bound
+
+
+def find_breakeven_shift(comparison: Comparison) -> float | None:
+    """Return κ*, the largest radius at which the policy's worst case is shown to be better, or None.
+
+    The certificate of the difference is the one of a comparison with this radius, at level δ/K. So it
+    compares two worst cases, which can belong to different environments. The search doubles κ from 0.0015 to 3 while
+    the policy is better, and then halves the last step 5 times. The bound on the difference is below 0 at κ* and at all
+    smaller radii that the search tries.
+
+    There is no κ* on logs with more than 200 000 rows, or if the estimate has no worst case.
+    """
+    evaluation, settings = comparison.evaluation, comparison.settings
+    if len(evaluation.log.cost) > MOST_ROWS or settings.estimate not in NORMALISED:
+        return None
+    evaluation = evaluation.by(settings.estimate)
+    low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
+    while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
+        certificate, _ = certify(replace(evaluation, radius=radius), settings)
+        if certificate is not None and certificate.bound < 0:
+            low = radius
+        elif low == 0:
+            return None
+        else:
+            high = radius
+        radius = min(2 * low, (low + high) / 2)
+    return low
+
+
+def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
+    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
+    settings = comparison.settings
+    estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
+    confidence = 1 - (1 - settings.confidence) / settings.divisor
+    return comparison.evaluation.by(estimate).sensitivity(settings.gamma or GAMMA, confidence)

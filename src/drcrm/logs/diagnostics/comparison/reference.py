@@ -1,9 +1,9 @@
-"""The reference of a comparison: the logging policy, or a stored policy with its probabilities on the rows of a log."""
+"""What a policy is compared with, and how: the reference, its probabilities on a log, and the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 from drcrm.actions.base import Actions, explored_log_prob, uniform_policy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.estimates import ROBUST
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.policy_file import StoredPolicy
@@ -61,6 +63,52 @@ class Reference:
     def evaluation(self, policy: Any, log: BanditLog, **known: Any) -> Evaluation:
         """Return the evaluation of a policy on a log in comparison with the reference: see :meth:`Evaluation.of`."""
         return Evaluation.of(policy, log, baseline=self.policy, **known)
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """How a policy is compared with the logging policy.
+
+    Attributes
+    ----------
+    estimate : str
+        "dr", "snips" or "ips". "snips" replaces "dr" if there is no cost model, or if the policy's probabilities are
+        known only for the logged actions.
+    confidence : float
+        1 − δ.
+    choices : int
+        Number K of candidates that were compared on the same rows.
+    effective_choices : int, optional
+        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
+    guardrail_choices : mapping
+        The same for the outcome of each guardrail, by its name.
+    blocks : RowBlocks, optional
+        Blocks of the rows, if the policy of each block was learned from the rows before it.
+    cost_range : (float, float), optional
+        Bounds on the costs, if known.
+    gamma : float, optional
+        Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
+    reference : Reference
+        Reference of the comparison. Under a shift, the sensitivity is not computed.
+    full_support : bool
+        Whether the logging policy is known to take every action in every context.
+    """
+
+    estimate: str = ROBUST
+    confidence: float = 0.95
+    choices: int = 1
+    cost_range: tuple[float, float] | None = None
+    gamma: float | None = None
+    effective_choices: int | None = None
+    reference: Reference = field(default_factory=Reference)
+    full_support: bool = False
+    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
+    blocks: RowBlocks | None = None
+
+    @property
+    def divisor(self) -> int:
+        """The number of candidates that share δ."""
+        return self.effective_choices or self.choices
 
 
 def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog) -> TabularPolicy:
