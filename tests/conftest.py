@@ -23,7 +23,7 @@ from drcrm.paper.reports.plan import Names
 from drcrm.paper.simulation import replay
 from drcrm.selection import learned_scores
 
-pytest_plugins = ["fixtures.user_logs", "fixtures.user_code"]
+pytest_plugins = ["fixtures.user_logs", "fixtures.user_input"]
 
 LONGEST = [
     "test_workflow",

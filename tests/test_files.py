@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 
 import drcrm
 from drcrm.errors import InputError, refuse_errors

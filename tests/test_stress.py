@@ -12,7 +12,7 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from fixtures.strategies import result_or_message
+from fixtures.user_input import result_or_message
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fixtures.action_logs import block_log, use_small_blocks
 from fixtures.reference_formulas import expectation, predict
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import refusal
-from fixtures.user_code import EntropicRisk
+from fixtures.user_input import EntropicRisk, refusal
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import drcrm

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.action_logs import every_form
-from fixtures.strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
+from fixtures.user_input import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import sklearn
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold

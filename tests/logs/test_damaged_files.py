@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import ODD_TEXTS, damaged, examples, result_or_message
 from fixtures.text_logs import dsjson, read_contexts, vw_lists, vw_single
+from fixtures.user_input import ODD_TEXTS, damaged, examples, result_or_message
 from hypothesis import given
 from hypothesis import strategies as st
 

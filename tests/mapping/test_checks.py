@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fixtures.strategies import examples, refusal
+from fixtures.user_input import examples, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 
 from drcrm.errors import InputError
 from drcrm.mapping.log_mapping import LogMapping, as_mapping

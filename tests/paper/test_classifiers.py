@@ -39,10 +39,10 @@ def test_equal_costs_are_an_error():
 def test_a_competitor_of_actions_gets_every_logged_row():
     """Rows occur once, twice and three times; two rows of action 2 are cheaper than 0."""
     probability = competitor_probabilities(
-        LOG, np.eye(3), {"fixtures.user_code:Frequencies": {"largest_cost": -0.2}}, 0
+        LOG, np.eye(3), {"fixtures.user_input:Frequencies": {"largest_cost": -0.2}}, 0
     )
     assert probability == pytest.approx(np.tile([1 / 3, 0, 2 / 3, 0], (3, 1)))
-    assert competitor_probabilities(LOG, np.eye(3), "fixtures.user_code:Frequencies", 0)[0] == pytest.approx(
+    assert competitor_probabilities(LOG, np.eye(3), "fixtures.user_input:Frequencies", 0)[0] == pytest.approx(
         [1 / 6, 0, 5 / 6, 0]
     )
 
@@ -50,7 +50,7 @@ def test_a_competitor_of_actions_gets_every_logged_row():
 def test_a_competitor_of_labels_has_the_losses_of_its_probabilities():
     labels = np.array([[0, 1], [1, 1], [1, 0], [1, 0]])
     log = BanditLog(np.eye(4), labels, np.full(4, 0.25), [-1.0, -2.0, -1.0, 0.0])
-    probability = competitor_probabilities(log, np.eye(4), "fixtures.user_code:Frequencies", 0)
+    probability = competitor_probabilities(log, np.eye(4), "fixtures.user_input:Frequencies", 0)
     assert probability == pytest.approx(np.tile([0.75, 0.5], (4, 1)))
     losses = as_truth(labels).losses_of_probabilities(probability)
     assert losses == pytest.approx({"expected_loss": (1.25 + 0.75 + 3 * 0 + 0.75 + 0.75) / 4, "greedy_loss": 3 / 4})
@@ -78,4 +78,4 @@ def test_a_competitor_with_a_fault_is_an_error(name, message):
     labels = np.array([[0, 1], [1, 1], [1, 0], [1, 0]])
     log = BanditLog(np.eye(4), labels, np.full(4, 0.25), [-1.0, -2.0, -1.0, 0.0])
     with pytest.raises(InputError, match=message):
-        competitor_probabilities(log, np.eye(4), f"fixtures.user_code:{name}", 0)
+        competitor_probabilities(log, np.eye(4), f"fixtures.user_input:{name}", 0)

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 from fixtures.pipeline import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 
 from drcrm.errors import InputError
 from drcrm.paper.config import complete, project_config, read_config

@@ -124,11 +124,11 @@ def test_classifiers_and_cost_models_of_scikit_learn_are_checked():
 
 @pytest.mark.parametrize("config", [SMALL, SINGLE], ids=["label vectors", "one action of K"])
 def test_a_competitor_is_accepted_for_every_kind_of_action(config):
-    entry = {"competitor": {"fixtures.user_code:Frequencies": {"largest_cost": -1}}, "label": "mine"}
+    entry = {"competitor": {"fixtures.user_input:Frequencies": {"largest_cost": -1}}, "label": "mine"}
     accepted = changed("experiments.demo.algorithms", ["cips", "mine"], changed("algorithms.mine", entry, config))
     assert complete(accepted, SCHEMA)["algorithms"]["mine"]["competitor"] == entry["competitor"]
-    message = fault_of("algorithms.mine", {**entry, "competitor": "fixtures.user_code:Missing"}, config)
-    assert "config: algorithms.mine: competitor fixtures.user_code:Missing" in message
+    message = fault_of("algorithms.mine", {**entry, "competitor": "fixtures.user_input:Missing"}, config)
+    assert "config: algorithms.mine: competitor fixtures.user_input:Missing" in message
 
 
 @pytest.mark.parametrize("name", ["fit", "theory", "loop_study"])

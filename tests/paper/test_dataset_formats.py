@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import SCHEMA, changed, error_of, fault_of, run_step
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 from scipy import sparse
 
 from drcrm.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pooch
 import pytest
 from fixtures.pipeline import serving
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 
 from drcrm.files import write_json
 from drcrm.paper.sources import Source, local_digests, read_record

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from fixtures.action_logs import Choices, every_form, normal_coef
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 from scipy.special import expit, log_expit
 
 from drcrm import ActionLists, ExponentialPolicy, SoftmaxPolicy

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
-from fixtures.strategies import damaged, examples, result_or_message
+from fixtures.user_input import damaged, examples, result_or_message
 from hypothesis import given
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LassoCV, LinearRegression

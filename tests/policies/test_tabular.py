@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.action_logs import ACTION_KINDS, log_and_policy
-from fixtures.strategies import refusal
+from fixtures.user_input import refusal
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline

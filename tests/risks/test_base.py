@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.user_code import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
+from fixtures.user_input import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
 
 from drcrm.errors import InputError
 from drcrm.risks import (
@@ -169,17 +169,17 @@ def test_a_fault_is_named(risk, message):
     [
         ("EntropicRisk", None),
         ("UnitCosts", None),
-        ("WrongShape", "fixtures.user_code:WrongShape fails .* 23 input values to the 24 output values"),
+        ("WrongShape", "fixtures.user_input:WrongShape fails .* 23 input values to the 24 output values"),
         ("WrongAtHighTemperature", "the gradient must be the derivative of the value"),
         (
             "WrongGradient",
-            "estimator fixtures.user_code:WrongGradient fails drcrm.risks.check_risk: the gradient must be",
+            "estimator fixtures.user_input:WrongGradient fails drcrm.risks.check_risk: the gradient must be",
         ),
     ],
 )
 def test_an_algorithm_with_a_faulty_risk_is_refused(risk, message):
     if message is None:
-        check_algorithm(Algorithm(f"fixtures.user_code:{risk}", "temperature", (0.5, 1.0)))
+        check_algorithm(Algorithm(f"fixtures.user_input:{risk}", "temperature", (0.5, 1.0)))
         return
     with pytest.raises(InputError, match=message):
-        check_algorithm(Algorithm(f"fixtures.user_code:{risk}", "temperature", (0.5, 1.0)))
+        check_algorithm(Algorithm(f"fixtures.user_input:{risk}", "temperature", (0.5, 1.0)))

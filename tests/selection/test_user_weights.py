@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fixtures.user_code import Tempered
+from fixtures.user_input import Tempered
 from sklearn.base import clone
 
 from drcrm import CIPS, Implicit
@@ -10,7 +10,7 @@ from drcrm.errors import InputError
 from drcrm.selection.algorithms import Algorithm, check_algorithm
 from drcrm.weights import Clipped, Shrunk, Smoothed, check_weight
 
-OWN = {"weight": "fixtures.user_code:Tempered"}
+OWN = {"weight": "fixtures.user_input:Tempered"}
 
 
 def test_a_configuration_gives_the_first_parameter_a_grid():
@@ -27,16 +27,16 @@ def test_a_configuration_gives_the_first_parameter_a_grid():
         (None, OWN, "hyper-parameter of CIPS is none, expected weight.power and at least one value"),
         (
             "weight.power",
-            {"weight": "fixtures.user_code:WrongSlope"},
+            {"weight": "fixtures.user_input:WrongSlope"},
             "the slope must be the derivative of the weight in log π",
         ),
         (
             "weight.largest_cost",
-            {"weight": "fixtures.user_code:Frequencies"},
+            {"weight": "fixtures.user_input:Frequencies"},
             "must be a subclass of drcrm.weights.Weight",
         ),
-        ("weight.power", {"weight": "fixtures.user_code:Missing"}, "has no attribute 'Missing'"),
-        ("weight.power", {**OWN, "weight.sale": 2}, "weight fixtures.user_code:Tempered has no parameter 'sale'"),
+        ("weight.power", {"weight": "fixtures.user_input:Missing"}, "has no attribute 'Missing'"),
+        ("weight.power", {**OWN, "weight.sale": 2}, "weight fixtures.user_input:Tempered has no parameter 'sale'"),
     ],
 )
 def test_a_weight_with_a_fault_is_an_error(parameter, options, message):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import ODD_OBJECTS, ORDINARY, examples, result_or_message
+from fixtures.user_input import ODD_OBJECTS, ORDINARY, examples, result_or_message
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

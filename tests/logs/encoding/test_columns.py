@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import read_contexts
+from fixtures.user_input import refusal
 from fixtures.user_logs import encoded, read_as
 
 import drcrm

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import read_contexts
+from fixtures.user_input import refusal
 from fixtures.user_logs import assert_same_log
 
 import drcrm

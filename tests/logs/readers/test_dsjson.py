@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import decision, read_contexts, write_lines
+from fixtures.user_input import refusal
 
 import drcrm
 from drcrm.errors import InputError

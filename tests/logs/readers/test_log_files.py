@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import LOGS
+from fixtures.user_input import refusal
 from scipy import sparse
 
 from drcrm.errors import InputError

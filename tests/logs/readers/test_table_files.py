@@ -6,8 +6,8 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import read_contexts
+from fixtures.user_input import refusal
 from fixtures.user_logs import assert_same_log, read_as, write_table
 
 import drcrm

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from fixtures.strategies import refusal
 from fixtures.text_logs import read_contexts, write_lines
+from fixtures.user_input import refusal
 from fixtures.user_logs import encoded
 from sklearn.feature_extraction import FeatureHasher
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.served_policies import contexts, random_contexts, stored_policy
-from fixtures.strategies import examples
+from fixtures.user_input import examples
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.served_policies import contexts, stored_policy
-from fixtures.strategies import examples
+from fixtures.user_input import examples
 from fixtures.user_logs import decisions
 from hypothesis import given
 from sklearn.preprocessing import FunctionTransformer
