@@ -136,14 +136,11 @@ class Batch(NamedTuple):
             if name in columns:
                 values: Any = round_probabilities(columns[name])
                 columns[name] = values
+                median = float(np.median(values))
+                expected += "; divide percentages by 100" * (median > 1)
+                expected += "; take the exponential of log probabilities" * (median < 0)
                 bad = ~((values >= least) & (values <= 1))
-                if bad.any():
-                    median = np.median(values)
-                    if median > 1:
-                        expected += "; divide percentages by 100"
-                    elif median < 0:
-                        expected += "; take the exponential of log probabilities"
-                    reject_values(bad, values, mapping.label_of(name), expected, numbers)
+                reject_values(bad, values, mapping.label_of(name), expected, numbers)
         return self._replace(rows=replace(self.rows, columns=columns))
 
 

@@ -1,4 +1,6 @@
-"""Proposed mappings: usable if all keys are certain; otherwise comments name the candidates."""
+"""The commands example and init: a proposed mapping is usable if all keys are certain, or names candidates."""
+
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import yaml
 from fixtures.click_logs import draw_actions
 from scipy.special import softmax
 
-from drcrm.logs.cli.example import MAPPING, draw_visits
+from drcrm.logs.cli.example import FILES, MAPPING, draw_visits
 from drcrm.logs.read_log import read_raw_log
 
 
@@ -324,6 +326,25 @@ def test_several_files_nested_columns_and_the_margin_of_a_sale(run, tmp_path):
         "# not read: items, which has lists or maps. If it lists candidates, write instead of an action: list: items"
         in text
     )
-    assert "# chosen: COLUMN  # of the logged candidate's position in the list, from 0" in text
     assert yaml.safe_load(text) == {"action": "offer", "propensity": "chance", "features": {}}
     assert "# reward: margin_eur" in text
+
+
+def test_the_next_command_runs(tmp_path, run, monkeypatch):
+    status, output, error = run("example", tmp_path / "new folder")
+    assert (status, error) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "new folder").iterdir()) == sorted(FILES)
+    monkeypatch.chdir(tmp_path)
+    shop, mapping = tmp_path / "new folder/shop.csv", tmp_path / "new folder/shop.yaml"
+    pd.read_csv(shop).head(400).to_csv(shop, index=False)
+    mapping.write_text(f"{MAPPING}algorithm: cips\n")
+    program, *arguments = shlex.split(output.splitlines()[-1])
+    assert (program, run(*arguments)[0]) == ("drcrm", 0)
+    assert (tmp_path / "new folder/report.html").exists()
+
+
+def test_no_file_is_overwritten(tmp_path, run):
+    (tmp_path / "rule.csv").write_text("mine")
+    status, _, error = run("example", tmp_path)
+    assert (status, "rule.csv exists already" in error, len([*tmp_path.iterdir()])) == (1, True, 1)
+    assert "is a file, expected a folder" in run("example", tmp_path / "rule.csv")[2]

@@ -1,5 +1,6 @@
-"""Decisions of loaded policies: names, propensities, several contexts, lists of actions, arrays, and errors."""
+"""Decisions of a learned policy in an application, and in the example of a web handler."""
 
+import io
 import json
 import pickle
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from examples.web_handler import make_application
 from fixtures.served_policies import contexts, stored_policy
 from fixtures.user_input import examples
 from fixtures.user_logs import decisions
@@ -301,3 +303,34 @@ def test_a_copied_policy_decides_like_the_policy(kind, copy):
     served = ServedPolicy(STORED[kind])
     for _ in range(2):
         assert copy(served).decide(CONTEXT, random_state=1) == served.decide(CONTEXT, random_state=1)
+
+
+REQUEST = {"age": 30, "price": None, "city": "Bern", "id": "7", "at": "2024-05-01T13:45", "day": "2024-05-01"}
+
+
+def post(body: bytes, decisions: io.StringIO) -> tuple[str, dict]:
+    """Return the status and the content of the answer to a request."""
+    application, statuses = make_application(ServedPolicy(stored_policy()), decisions), []
+    environ = {"CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)}
+    answer = b"".join(application(environ, lambda status, headers: statuses.append(status)))
+    return statuses[0], json.loads(answer)
+
+
+def test_a_client_gets_actions_that_are_written_with_their_propensities():
+    decisions = io.StringIO()
+    statuses, answers = zip(*(post(json.dumps(REQUEST).encode(), decisions) for _ in range(5)), strict=True)
+    assert {*statuses} == {"200 OK"}
+    written = pd.DataFrame([json.loads(line) for line in decisions.getvalue().splitlines()])
+    assert written[["decision", "action", "propensity"]].to_dict("records") == [*answers]
+    assert written["decision"].is_unique
+    served = ServedPolicy(stored_policy())
+    probability = served.policy.marginals(served._encode([REQUEST]))[0]
+    for answer in answers:
+        assert answer["propensity"] == pytest.approx(probability[served.names.index(answer["action"])], rel=1e-12)
+
+
+@pytest.mark.parametrize(("body", "message"), [(b"[]", "expected a context"), (b"{", ""), (b"{}", "has no 'age'")])
+def test_an_invalid_request_is_answered_with_the_reason(body, message):
+    decisions = io.StringIO()
+    status, answer = post(body, decisions)
+    assert (status[:3], message in answer["error"], decisions.getvalue()) == ("400", True, "")

@@ -36,7 +36,6 @@ CODE = re.compile(r"[+-]?[0-9]+([eE][0-9]+)?")  # a whole number, or a code: pro
 OUTCOMES = "reward", "cost"  # the start of their names in messages
 EXACT = 2**53  # floats represent all integers below
 NONE = 2**64 - 1  # mark of a missing id
-ADVICE = "an integer or a text: a float represents several integers above 2⁵³"
 ISO_DATE, CLOCK, ZONE = (
     r"\d{4}-\d{2}-\d{2}",
     r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?",
@@ -257,7 +256,8 @@ def reject_rounded(column: pd.Series, label: str) -> None:
         return
     codes, texts = pd.factorize(column.astype(object).map(str))
     is_rounded = [NUMBER.fullmatch(text) and not CODE.fullmatch(text) and abs(float(text)) >= EXACT for text in texts]
-    reject_values(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)
+    expected = "an integer or a text: a float represents several integers above 2⁵³"
+    reject_values(np.array(is_rounded, dtype=bool)[codes], column, label, expected)
 
 
 def hour_of(name: str) -> str:

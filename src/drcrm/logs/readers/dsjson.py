@@ -48,7 +48,7 @@ class DsjsonReader(TextReader):
         """Return the number from which actions are counted; None if no list ``a`` shows it."""
         for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
             numbers = event.get("a")
-            if isinstance(numbers, list) and (0 in numbers or decision.n_actions in numbers):
+            if isinstance(numbers, list) and (0 in numbers or len(decision.listed) in numbers):
                 return 0 if 0 in numbers else 1
         return None
 
@@ -62,7 +62,7 @@ class DsjsonReader(TextReader):
             with prefix_errors(f"row {decision.row}"):
                 if variant and isinstance(event.get("a"), list) and 0 in event["a"]:
                     raise InputError("'a' has the action 0, expected actions counted from 1, like in earlier lines")
-                place = _place(event, decision.n_actions, variant)
+                place = _place(event, len(decision.listed), variant)
                 outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + variant))
                 dropped = to_float(event.get("pdrop", 0))
                 if not 0 <= dropped < 1:
