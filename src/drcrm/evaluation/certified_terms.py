@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -99,11 +98,10 @@ def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
     return low, high
 
 
-@dataclass(frozen=True, eq=False)
 class CertifiedTerms:
     """Terms of a policy, and of a baseline if there is one, and the bound on their mean.
 
-    Attributes
+    Parameters
     ----------
     evaluation : Evaluation
     settings : CertificateSettings
@@ -113,64 +111,46 @@ class CertifiedTerms:
         1 for an upper bound; −1 for an upper bound on the mean of −z, which is minus a lower bound.
     is_charged : bool
         Whether unsupported actions are charged the worst of the costs.
+
+    Attributes
+    ----------
+    worst : float
+        The cost a of missing actions of the policy: the largest cost, or for a lower bound the smallest.
+    policy : Terms
+    reference : Terms or None
+        The terms of the baseline, whose weights have no limit; None without a baseline.
+    sides : list
+        The terms of the policy and of the baseline, each with its factor and the cost of its missing actions.
     """
 
-    evaluation: Evaluation
-    settings: CertificateSettings
-    is_paired: bool
-    sign: int
-    is_charged: bool
-
-    @property
-    def log(self) -> Any:
-        """The log of the evaluation."""
-        return self.evaluation.log
-
-    @property
-    def worst(self) -> float:
-        """The cost a of missing actions of the policy: the largest cost, or for a lower bound the smallest."""
-        return self.settings.costs[1 if self.sign > 0 else 0]
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the terms do not depend on the range of the costs."""
-        return not (self.is_charged or self.evaluation.lacks_actions) and self.evaluation.radius is None
-
-    @cached_property
-    def policy(self) -> Terms:
-        """The terms of the policy."""
-        evaluation = self.evaluation
-        if self._is_plain:
-            return self._checked(evaluation.terms, "policy")
-        terms = evaluation.side_terms(evaluation.policy, self.worst, self.sign, is_charged=self.is_charged)
-        return self._checked(terms, "policy")
-
-    @cached_property
-    def reference(self) -> Terms | None:
-        """The terms of the baseline, whose weights have no limit; None without a baseline."""
-        evaluation = self.evaluation
-        if not self.is_paired:
-            return None
-        if self._is_plain and evaluation.limit is None:
-            return self._checked(evaluation.reference, "baseline")
-        return self._checked(evaluation.baseline_terms(self.best, -self.sign, Clipped(), self.is_charged), "baseline")
-
-    @property
-    def best(self) -> float:
-        """The cost of missing actions of the baseline, the other end of the range of the costs."""
-        return self.settings.costs[0 if self.sign > 0 else 1]
+    def __init__(
+        self, evaluation: Evaluation, settings: CertificateSettings, is_paired: bool, sign: int, is_charged: bool
+    ):
+        self.evaluation, self.settings, self.sign, self.is_charged = evaluation, settings, sign, is_charged
+        self.log, (least, largest) = evaluation.log, settings.costs
+        self.worst, best = (largest, least) if sign > 0 else (least, largest)
+        # Plain terms do not depend on the range of the costs.
+        is_plain = not (is_charged or evaluation.lacks_actions) and evaluation.radius is None
+        if is_plain:
+            terms = evaluation.terms
+        else:
+            terms = evaluation.side_terms(evaluation.policy, self.worst, sign, is_charged=is_charged)
+        self.policy = self._checked(terms, "policy")
+        self.reference: Terms | None = None
+        self.sides = [(self.policy, 1.0, self.worst)]
+        if is_paired:
+            if is_plain and evaluation.limit is None:
+                terms = evaluation.reference
+            else:
+                terms = evaluation.baseline_terms(best, -sign, Clipped(), is_charged)
+            self.reference = self._checked(terms, "baseline")
+            self.sides.append((self.reference, settings.factor, best))
 
     def _checked(self, terms: Terms, name: str) -> Terms:
         check_weights(terms.factor if terms.unsupported is None else terms.importance, self.log, name)
         if terms.refusal:
             raise InputError(terms.refusal)
         return terms
-
-    @property
-    def sides(self) -> list[tuple[Terms, float, float]]:
-        """The terms of the policy and of the baseline, each with its factor and the cost of its missing actions."""
-        sides = [(self.policy, 1.0, self.worst)]
-        return sides if self.reference is None else [*sides, (self.reference, self.settings.factor, self.best)]
 
     @property
     def _weight(self) -> np.ndarray:
@@ -200,12 +180,7 @@ class CertifiedTerms:
         return results | {"missing": bool(lacking) or is_marked, "skewness": skewness}
 
     def summarize(self) -> BlockTerms:
-        """Return the summary of sign · z with all charges, for a bound on several blocks.
-
-        Rows in which the policy takes no logged action say nothing about it.
-        """
-        if not self.evaluation.policy.importance.any():
-            return BlockTerms(float(self.log.count.sum()), np.nan, np.inf)
+        """Return the summary of sign · z with all charges, for a bound on several blocks."""
         z, unlogged, *gaps, count = self._unit_values()
         lacking, n = self._lacking_gaps(gaps, count), int(count.sum())
         charged = z + sum(lacking) if lacking else z + unlogged
@@ -315,6 +290,16 @@ class CertifiedTerms:
             is_few = self.settings.bound.asymptotic and rows < least
             notes.append("; ".join(filter(None, [few if is_few else "", low_weight_warning(terms.weight, log)])))
         return tuple(filter(None, notes))
+
+
+def summarize_block(evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> BlockTerms:
+    """Return the summary of the differences from the baseline on a block of rows, times a sign.
+
+    Rows in which the policy takes no logged action say nothing about it.
+    """
+    if not evaluation.policy.importance.any():
+        return BlockTerms(float(evaluation.log.count.sum()), np.nan, np.inf)
+    return CertifiedTerms(evaluation, settings, True, sign, evaluation.charged is not None).summarize()
 
 
 def values_by_unit(

@@ -10,7 +10,7 @@ import numpy as np
 from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlockTerms, bound_blocks
-from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
+from drcrm.evaluation.certified_terms import CertificateSettings, summarize_block
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.policies.tabular import TabularPolicy, known_logging_policy
 
@@ -33,7 +33,7 @@ class RowBlocks:
     def summarize(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> list[BlockTerms]:
         """Return the summary of the differences from the baseline in each block, times a sign."""
         parts = [restrict(evaluation, self.number == number) for number in range(1, self.number.max() + 1)]
-        return [CertifiedTerms(part, settings, True, sign, part.charged is not None).summarize() for part in parts]
+        return [summarize_block(part, settings, sign) for part in parts]
 
     def certify(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> tuple[float, str]:
         """Return an upper (sign 1) or lower (−1) bound on the weighted mean, or ±∞ and why there is none."""

@@ -18,7 +18,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlocksBound, BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.upper_bound import as_bound
-from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms, check_cost_range
+from drcrm.evaluation.certified_terms import CertificateSettings, check_cost_range, summarize_block
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.algorithms import Algorithm
@@ -283,4 +283,4 @@ def evaluate_on_block(
     assert model is not None
     evaluation = compare_robustly(learned.policy, log, model, algorithm.settings)
     settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs)
-    return CertifiedTerms(evaluation, settings, True, 1, evaluation.charged is not None).summarize()
+    return summarize_block(evaluation, settings)

@@ -135,7 +135,7 @@ def betting_mixture(
     compared = evaluation if is_paired else evaluation.alone
     references = compared.sides[1:]
     factor = settings.factor if references or compared.has_logged_costs else 0.0
-    bets = _Bets.of(evaluation, settings, units, origin, scale)
+    bets = _Bets(evaluation, settings, units, origin, scale)
     if references:
         [reference] = references
         terms = bets.differ_from(reference, _largest_weight(reference, settings, settings.largest_weight), factor)
@@ -159,40 +159,26 @@ def betting_mixture(
 Term = tuple[np.ndarray, Any]  # x of the observations, and s of their units
 
 
-@dataclass(frozen=True, eq=False)
 class _Bets:
     """Weights w and rewards r of the observations, (M,), in the order of the bets.
 
-    ``largest`` is W, or None if it is unknown.
+    ``largest`` is W, or None if it is unknown, ``shares`` are the values of k, and ``beta`` is the mean reward β by the
+    rows of earlier units, (N,).
     """
 
-    units: BettingUnits
-    weight: np.ndarray
-    reward: np.ndarray
-    largest: float | None
-
-    @classmethod
-    def of(
-        cls, evaluation: Evaluation, settings: CertificateSettings, units: BettingUnits, origin: float, scale: float
-    ) -> _Bets:
+    def __init__(
+        self, evaluation: Evaluation, settings: CertificateSettings, units: BettingUnits, origin: float, scale: float
+    ):
         log, least = evaluation.log, settings.least_propensity
         if least is not None:
             is_small = log.propensity < least * (1 - ROUNDING)
             reject_rows(is_small, log.propensity, "propensity", f"at least least_propensity, {least:.6g}")
-        largest = _largest_weight(evaluation.policy, settings)
-        reward = (origin - log.cost[units.rows]) / scale
-        return cls(units, _weights(evaluation.policy, largest, units), reward, largest)
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Values of k."""
-        return SHARES[:1] if self.largest is None else SHARES
-
-    @property
-    def beta(self) -> np.ndarray:
-        """Mean reward β by the rows of earlier units, (N,)."""
-        total, count = (np.cumsum(self.units.sums(x)) for x in (self.weight * self.reward, self.weight))
-        return np.append(0.5, (0.5 + total[:-1]) / (1 + count[:-1]))
+        self.units, self.largest = units, _largest_weight(evaluation.policy, settings)
+        self.reward = (origin - log.cost[units.rows]) / scale
+        self.weight = _weights(evaluation.policy, self.largest, units)
+        self.shares = SHARES[:1] if self.largest is None else SHARES
+        total, count = (np.cumsum(units.sums(x)) for x in (self.weight * self.reward, self.weight))
+        self.beta = np.append(0.5, (0.5 + total[:-1]) / (1 + count[:-1]))
 
     def differ_from_log(self, factor: float) -> list[Term]:
         """Return the terms of ips, minus f times the logged rewards."""
