@@ -218,8 +218,8 @@ class BettingUnits:
         order : int array (n,), optional
             The rows in order; by default that of the log.
         """
-        order, groups = np.arange(len(log.Y)) if order is None else order, log.units
-        if groups is None:
+        order = np.arange(len(log.Y)) if order is None else order
+        if log.units is None:
             if log.size > MOST_UNITS:
                 raise InputError(f"bounds by betting need at most {MOST_UNITS:.0e} rows and copies, got {log.size:.6g}")
             rows = np.repeat(order, check_integers(log.count, len(log.Y), "count")[order])

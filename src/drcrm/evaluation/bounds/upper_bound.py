@@ -234,13 +234,9 @@ def _anytime(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> floa
     if not np.isfinite(high):
         raise InputError(f"anytime needs high=, a number that no cost can exceed, got {bound.high!r}")
     reject_rows(z > high, z, "z", f"at most {high:.6g}, the largest cost given to anytime")
-    return PhiBall("reverse_kl", anytime_radius(n, bound.confidence), atom=high).evaluate(z, weights / n, n)[0]
-
-
-def anytime_radius(n: float, confidence: float) -> float:
-    """Return the radius of the method "anytime" at n costs."""
     mixture = 0.5 * np.log(np.pi) + gammaln(n + 1) - gammaln(n + 0.5)
-    return float(mixture - np.log(1 - confidence)) / n
+    radius = float(mixture - np.log(1 - bound.confidence)) / n
+    return PhiBall("reverse_kl", radius, atom=high).evaluate(z, weights / n, n)[0]
 
 
 def _check_range(bound: Bound, z: np.ndarray) -> tuple[float, float]:
