@@ -162,6 +162,8 @@ def test_each_failure_has_its_advice():
     diagnosis = diagnose(LOG, BEST)
     for consequence, advice in BY_CONSEQUENCE.items():
         assert advise_logging(replace(diagnosis, diagnostics=(fail(consequence),))) == advice
+    lacking = fail(Consequence.MISSING_ACTIONS), replace(fail(Consequence.OVERLAP), level="caution")
+    assert advise_logging(replace(diagnosis, diagnostics=lacking)) != BY_CONSEQUENCE[Consequence.MISSING_ACTIONS]
 
 
 def test_bounds_that_charge_missing_actions_need_no_overlap():

@@ -79,7 +79,7 @@ class ComparisonSettings:
     choices : int
         Number K of candidates that were compared on the same rows.
     effective_choices : int, optional
-        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
+        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.candidates`.
     guardrail_choices : mapping
         The same for the outcome of each guardrail, by its name.
     blocks : RowBlocks, optional
