@@ -110,27 +110,22 @@ class Judgement:
     breakeven_shift: float | None = None
     watched: WatchedOutcome | None = None
 
-    @property
-    def diagnosis(self) -> Diagnosis:
-        """Checks of the log, and of the best policy."""
-        return self.evidence.diagnosis
-
     def answer(self, command: str, **further: object) -> Answer:
         """Return the answer of a command, with further keys."""
         settings, opened, evidence = self.settings, self.opened, self.evidence
         blocks, candidate = None, None
         if settings.blocks is not None:
             of_blocks = settings.blocks, evidence.comparison.tested_blocks, opened.evaluated, settings.confidence
-            before = 0 if opened.train is None else int(opened.train.copies.sum())
-            blocks = describe_blocks(*of_blocks, before)
+            train: Any = opened.train
+            blocks = describe_blocks(*of_blocks, int(train.copies.sum()))
         if opened.reference.is_baseline:  # its cost model is that of the policy
             estimates = estimate_values(evidence.comparison.evaluation.of_baseline, confidence=settings.confidence)
-            if self.watched is not None and self.watched.baseline_cost is not None:
+            if self.watched is not None:
                 estimates[evidence.running["estimate"]] = self.watched.baseline_cost
             label = settings.reference.name.removeprefix("the ")
             candidate = Candidate("baseline", label, estimates, units=evidence.units, is_baseline=True)
         return replace(
-            describe_log(command, opened, self.diagnosis, settings.confidence),
+            describe_log(command, opened, evidence.diagnosis, settings.confidence),
             verdict=self.verdict,
             statement=self.statement,
             candidates=self.candidates(),
@@ -155,8 +150,12 @@ class Judgement:
             values = estimate_values(comparison.evaluation, policy.clip, settings.confidence)
             results = comparison.as_dict()
             if self.watched is not None:
-                values[self.evidence.running["estimate"]] = self.watched.cost
-                results |= self._running_bounds(results["difference"])
+                running: Any = self.evidence.running
+                values[running["estimate"]] = self.watched.cost
+                certificate = {"confidence": settings.confidence, "choices": settings.choices}
+                certificate |= {key: running[key] for key in ("estimate", "value", "bound", "n", "by")}
+                difference = results["difference"] | {"bound": running["difference_bound"]}
+                results |= {"certificate": certificate, "difference": difference}
             is_best = policy is self.best
             candidates.append(
                 Candidate(
@@ -172,13 +171,6 @@ class Judgement:
                 )
             )
         return candidates
-
-    def _running_bounds(self, difference: Any) -> dict[str, Any]:
-        """Return the certificate and the difference with the bounds that hold at every look."""
-        running: Any = self.evidence.running
-        certificate = {"confidence": self.settings.confidence, "choices": self.settings.choices}
-        certificate |= {key: running[key] for key in ("estimate", "value", "bound", "n", "by")}
-        return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
 def judge(

@@ -43,6 +43,7 @@ from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer
+from drcrm.logs.rows import LearnedRows
 from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping
 from drcrm.policies.exponential import LinearPolicy
@@ -222,7 +223,8 @@ def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_can
         "kept": best.name if is_candidate else "logging",
     }
     policy = _policy_to_write(judgement, selection, is_candidate)
-    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows, opened.cells)
+    learned_rows = LearnedRows.of(opened.checks.hashes, opened.recognised.heldout)  # later commands recognise them
+    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, learned_rows, opened.cells)
 
 
 def _policy_to_write(judgement: Judgement, selection: Selection, is_candidate: bool) -> LinearPolicy:

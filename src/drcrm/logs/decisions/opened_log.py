@@ -126,12 +126,6 @@ class OpenedLog:
         return replace(self, evaluated=evaluated, checks=checks, cells=cells)
 
     @property
-    def learned_rows(self) -> LearnedRows:
-        """Return the hashes of all rows; later commands recognise the training rows by them."""
-        recognised: Any = self.recognised
-        return LearnedRows.of(self.checks.hashes, recognised.heldout)
-
-    @property
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
         return self.evaluated.description.mapping

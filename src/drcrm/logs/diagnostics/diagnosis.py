@@ -188,5 +188,4 @@ def _weigh_policy(log: BanditLog, policy: Any, cost_model: Any, modelled: np.nda
     logging_mean = log.actions.logging_mean
     if logging_mean is None:
         logging_mean = uniform if is_uniform else raise_to_support(modelled, log, SUPPORT)
-    probability, z = terms.importance * log.propensity, terms.z if has_model else None
-    return PolicyWeights(log, probability, terms.importance, mean, logging_mean, residual, z)
+    return PolicyWeights(log, terms.importance, mean, logging_mean, residual, terms.z if has_model else None)

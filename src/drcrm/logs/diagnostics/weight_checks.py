@@ -52,13 +52,13 @@ SIZE_THRESHOLD = "at least 10 % of the rows; fails below 10 rows, or below both 
 
 
 class PolicyWeights(NamedTuple):
-    """A policy's probabilities and importance weights on a log without rows of count 0.
+    """A policy's importance weights on a log without rows of count 0, and what its checks need.
 
     Attributes
     ----------
     log : BanditLog
-    probability, weight : array (n,)
-        π(a|x) of the logged actions and w = π/p.
+    weight : array (n,)
+        w = π/p of the logged actions.
     mean : array in the shape of scores, or None
         The policy's probabilities of all actions, if known.
     logging_mean : array in the shape of scores
@@ -71,7 +71,6 @@ class PolicyWeights(NamedTuple):
     """
 
     log: BanditLog
-    probability: np.ndarray
     weight: np.ndarray
     mean: np.ndarray | None
     logging_mean: np.ndarray
@@ -246,7 +245,7 @@ def _histogram(weight: np.ndarray, count: np.ndarray) -> dict[str, list[float]]:
 def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
     """Return histograms of the probabilities of the logged actions under both policies."""
     edges = np.linspace(0, 1, BINS + 1)
-    probabilities = {"logged": weights.log.propensity, "policy": weights.probability}
+    probabilities = {"logged": weights.log.propensity, "policy": weights.weight * weights.log.propensity}
     histograms = {
         name: np.histogram(values, edges, weights=weights.log.count)[0].tolist()
         for name, values in probabilities.items()

@@ -178,17 +178,13 @@ def overlap(answer: Answer) -> Section:
     pair = propensities.get("logged"), propensities.get("policy")
     two_digits = partial(format_number, digits=2)
     view = {
-        "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
+        "weights": bins and histogram(bins["edges"], bins["rows"], bins["share"], lambda x: two_digits(10.0**x)),
         "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
         "propensities": histogram(propensities["edges"], *pair, two_digits) if propensities else None,
     }
     largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
     result = {"has_policy": bool(propensities.get("policy")), "result": "".join(largest)}
     return {**view, **result} if any(view.values()) else None
-
-
-def _power_of_ten(exponent: float) -> str:
-    return format_number(10.0**exponent, digits=2)
 
 
 def checks(answer: Answer) -> Section:

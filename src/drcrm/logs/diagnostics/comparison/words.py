@@ -224,8 +224,8 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
         return _claim_in_blocks(evidence, bound, side, is_better) + describe_week(evidence)
     choices, limit = comparison.settings.choices, f"{side} {comparison.format(units.sign * bound)}"
     adjusted = f" All these numbers are adjusted for the choice among {choices} candidates." if choices > 1 else ""
-    claim = f"{describe_change(evidence)}. {capitalize(_certainty(comparison))}, the change is {limit} (one-sided)."
-    return f"{claim}{adjusted}{describe_week(evidence)}"
+    certainty, change = capitalize(with_confidence(evidence.confidence)), describe_change(evidence)
+    return f"{change}. {certainty}, the change is {limit} (one-sided).{adjusted}{describe_week(evidence)}"
 
 
 def _claim_in_blocks(evidence: Evidence, bound: float, side: str, is_better: bool) -> str:
@@ -260,13 +260,9 @@ def describe_week(evidence: Evidence, bounds: Sequence[tuple[str, float]] = ()) 
     return f" At {week}, that is {amounts} {evidence.units.name} per week{end}."
 
 
-def _certainty(comparison: Comparison) -> str:
-    return with_confidence(comparison.difference.confidence)
-
-
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.settings.choices} candidates" if comparison.settings.choices > 1 else ""
-    return _certainty(comparison) + adjusted
+    return with_confidence(comparison.difference.confidence) + adjusted
 
 
 def describe_breakeven(sensitivity: Sensitivity | None) -> str:
