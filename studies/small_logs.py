@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from finished import Run
 
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.reports.result_tables import interval, larger_p_value
@@ -45,7 +46,12 @@ def measure(
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
             logging = expected_loss(truth, policy, X)
             for name, entry in algorithms.items():
-                learned = learn(train, Algorithm(**entry, settings=FitSettings(PUBLIC_CODE)), heldout, policy)
+                learned = learn(
+                    train,
+                    Algorithm(**entry, settings=FitSettings(PUBLIC_CODE)),
+                    heldout,
+                    LoggingPolicy.of(policy, train),
+                )
                 losses = [expected_loss(truth, candidate.policy, X) for candidate in learned.candidates]
                 for criterion in CRITERIA:
                     best = learned.chosen[criterion] if len(losses) > 1 else 0

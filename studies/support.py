@@ -31,7 +31,7 @@ from scipy import linalg, sparse
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
-from drcrm.logging_policy import SUPPORT
+from drcrm.logging_policy import SUPPORT, LoggingPolicy
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.paper.array_files import read_truth
@@ -161,7 +161,7 @@ def learn_by(
     if method == "pessimistic":
         model = Pessimistic.of(model, train, value)
     entry = Algorithm(**{**algorithm, "options": options}, settings=FitSettings(PUBLIC_CODE))
-    learned = learn(train, entry, heldout, policy, model)
+    learned = learn(train, entry, heldout, LoggingPolicy.of(policy, train), model)
     if method != "normalised":
         return [candidate.policy.coef for candidate in learned.candidates], learned.chosen[HEADLINE]
     unit = cost_deviation(train.cost, train.count)

@@ -62,6 +62,11 @@ class LoggingPolicy:
     is_cloned: bool = False
 
     @classmethod
+    def of(cls, policy: Policy, log: BanditLog) -> LoggingPolicy:
+        """Return a known π0. If the log has the probabilities of all actions, they are π0, and it approximates them."""
+        return cls(policy, is_cloned=log.actions.logging_mean is not None)
+
+    @classmethod
     def clone(cls, log: BanditLog, support: float = SUPPORT) -> LoggingPolicy:
         """Return the policy that is cloned from a log, with the support that its propensities show."""
         return cls(clone_behaviour(log), support).with_logged_support(log)

@@ -174,7 +174,7 @@ def test_a_constant_in_all_scores_changes_no_start():
     X, logging = np.column_stack([rng.normal(size=(2000, 3)), np.ones(2000)]), SoftmaxPolicy(rng.normal(size=(4, 4)))
     A = rng.integers(0, 4, 2000)
     log = BanditLog(X, A, np.ones(2000), np.zeros(2000), n_actions=4)
-    shifted, _ = start_coef("logging", PreparedLog(log), SoftmaxPolicy(logging.coef + 100))
+    shifted, _ = start_coef("logging", PreparedLog(log), logging.coef + 100)
     assert SoftmaxPolicy(shifted).marginals(X) == pytest.approx(logging.marginals(X), rel=1e-12)
 
 

@@ -92,7 +92,7 @@ def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_l
     log, model = data.log, CostModel(0.01).fit(data.log)
     estimator = make(name, estimate=estimate, start=start, tilt="auto", clip=4.0, context_effects=False)
     data.fit(estimator, logging_policy=data.logging_policy, cost_model=model)
-    coef, tilt = start_coef(start, PreparedLog(log.without_empty_rows()), data.logging_policy, model.coef_, "auto")
+    coef, tilt = start_coef(start, PreparedLog(log.without_empty_rows()), data.logging_policy.coef, model.coef_, "auto")
     assert estimator.tilt_ == pytest.approx(tilt)
 
     def value(coef: np.ndarray) -> float:

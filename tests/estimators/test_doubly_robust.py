@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.algorithms import Algorithm
@@ -80,7 +81,7 @@ def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known,
         train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
     known = policy or clone_behaviour(train)
     assert estimator.cost_model_.logging.policy.coef == same(known.coef)
-    learned = learn(train, ALGORITHM, heldout, policy)
+    learned = learn(train, ALGORITHM, heldout, policy and LoggingPolicy(policy))
     chosen = learned.candidates[learned.chosen["improvement_bound"]]
     assert estimator.coef_ == same(chosen.policy.coef)
     assert (estimator.step_, estimator.ridge_) == (chosen.step, chosen.ridge)

@@ -46,7 +46,7 @@ def random_model(seed: int = 1, labels: int = LABELS) -> CostModel:
 
 
 def tilt_policy(log: BanditLog, base: ExponentialPolicy, model: CostModel, tilt: float) -> np.ndarray:
-    return start_coef("model", PreparedLog(log), base, model.coef_, tilt)[0]
+    return start_coef("model", PreparedLog(log), base.coef, model.coef_, tilt)[0]
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 7.0])
@@ -86,10 +86,10 @@ def test_every_start(counted, random_policy):
     clipped, cloned = np.clip(policy.coef * unit, -30, 30) / unit, cloned_coefficients(prepared)
     tilt = automatic_tilt(log, cloned, model.coef_)
     for start, known, asked_tilt, expected in (
-        ("zero", policy, 2.0, (np.zeros_like(clipped), None)),
-        ("logging", policy, 2.0, (clipped, None)),
-        ("imitation", policy, 2.0, (cloned, None)),
-        ("model", policy, 2.0, (clipped - 2 * model.coef_[:, :-1], 2.0)),
+        ("zero", policy.coef, 2.0, (np.zeros_like(clipped), None)),
+        ("logging", policy.coef, 2.0, (clipped, None)),
+        ("imitation", policy.coef, 2.0, (cloned, None)),
+        ("model", policy.coef, 2.0, (clipped - 2 * model.coef_[:, :-1], 2.0)),
         ("model", None, "auto", (cloned - tilt * model.coef_[:, :-1], tilt)),
     ):
         coef, used_tilt = start_coef(start, prepared, known, model.coef_.tolist(), asked_tilt)

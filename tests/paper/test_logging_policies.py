@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from drcrm.bench.simulated_policies import Softmax
 from drcrm.errors import InputError
 from drcrm.files import read_npz
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.paper.array_files import read_policy, read_truth
 from drcrm.paper.logging_policies import (
     UNSEEN,
@@ -227,7 +228,7 @@ def test_fits_know_which_actions_another_logging_policy_never_takes(tmp_path):
     policy = function_of_crf(SoftmaxPolicy(COEF), {"softmax": {"sharpness": 3, "unsupported": 0.4}})
     log = log_of(policy, X, 4)
     algorithm = Algorithm.of_entry({"estimator": "CIPS", "options": {"estimate": "dr", "start": "model"}})
-    model, _ = fit_cost_model(log, algorithm, logging_policy=closest_policy(log))
+    model, _ = fit_cost_model(log, algorithm, logging=LoggingPolicy.of(closest_policy(log), log))
     assert model.logging.is_cloned
     is_missing = policy.marginals(X) < 0.05 / 5
     assert is_missing.any(axis=0).sum() >= 2

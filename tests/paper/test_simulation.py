@@ -51,12 +51,12 @@ def test_a_shifted_test_set_has_the_shares_of_classes_that_are_worst_for_the_pol
 def test_label_vectors_are_shifted_by_quarters_of_the_feature_with_the_largest_variance():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(400, 3)) * [1, 5, 2], rng.integers(0, 2, (400, 2))
-    groups = LabelTruth(labels).groups(X)
-    assert np.bincount(groups).tolist() == [100] * 4
-    assert (groups == LabelTruth(labels).groups(csr_array(X))).all()
-    assert X[groups == 3, 1].min() > np.quantile(X[:, 1], 0.74)
+    stratum = LabelTruth(labels).strata(X)
+    assert np.bincount(stratum).tolist() == [100] * 4
+    assert (stratum == LabelTruth(labels).strata(csr_array(X))).all()
+    assert X[stratum == 3, 1].min() > np.quantile(X[:, 1], 0.74)
     rows = shifted_rows(LabelTruth(labels), X, ExponentialPolicy(rng.normal(size=(3, 2))), 0.2)
-    shares = np.bincount(groups[rows]) / 400
+    shares = np.bincount(stratum[rows]) / 400
     assert shares @ np.log(shares * 4) == pytest.approx(0.2, abs=0.02)
 
 
@@ -138,7 +138,7 @@ class TestLabels:
         assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
         assert np.array_equal(truth.cost(1 - labels, np.arange(120)), np.zeros(120))
         assert truth.loss(-1.25) == 1.75
-        assert np.array_equal(truth.logging_policy(X, 0.1, 4).coef, 4 * fit_crf(X, labels, 0.1).coef)
+        assert np.array_equal(truth.fit_policy(X, 0.1).coef, fit_crf(X, labels, 0.1).coef)
 
 
 def test_replay_logs_actions_propensities_and_costs_of_the_policy(labelled, random_policy):

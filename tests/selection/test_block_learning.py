@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.data.folds import draw_folds, number_blocks
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.selection.algorithms import Algorithm
@@ -129,16 +130,16 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
     assert chosen.learned.selected == (0 if key.is_in_grid else 1)
 
 
-@pytest.mark.parametrize("logging_policy", [None, SoftmaxPolicy(np.zeros((2, 3)))])
-def test_learned_scores_are_fitted_once_for_the_choice_and_the_chosen_fit(logging_policy, monkeypatch):
+@pytest.mark.parametrize("logging", [None, LoggingPolicy(SoftmaxPolicy(np.zeros((2, 3))))])
+def test_learned_scores_are_fitted_once_for_the_choice_and_the_chosen_fit(logging, monkeypatch):
     """The choice is that of cross-fitting over the shared scores, and the chosen candidate is the one that was best."""
     log = log_of(300)
     fold, sizes = draw_folds(log.unit_numbers, 3), []
     monkeypatch.setattr(Regressor, "fit", lambda self, X, y: sizes.append(len(X)) or LinearRegression.fit(self, X, y))
     algorithm = GRID.with_settings(features=[Regressor()])
-    chosen = Learner([algorithm], fit, logging_policy).learn(log, fold)
+    chosen = Learner([algorithm], fit, logging).learn(log, fold)
     assert sum(sizes) == 3 * 300  # without each of three folds, and all rows
-    scored = ScoredLog.of(log, algorithm, logging_policy, fold)
+    scored = ScoredLog.of(log, algorithm, logging, fold)
     parts = [scored.take(fold != k).fit(algorithm, scored.take(fold == k).listed) for k in range(3)]
     bounds = {}
     for index, candidate in enumerate(parts[0].candidates[:-1]):

@@ -7,7 +7,7 @@ from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
+from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.optimization import lbfgs
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.algorithms import Algorithm
@@ -29,7 +29,7 @@ def policy(random_policy):
 def learned(logged, parts, policy):
     train, heldout = parts(logged(0, n=200))
     algorithm = Algorithm("KLDRO", "radius", [0.01, 0.1], {**OPTIONS, "safe": True})
-    return train, heldout, learn(train, algorithm, heldout, policy)
+    return train, heldout, learn(train, algorithm, heldout, LoggingPolicy(policy))
 
 
 def paired_differences(policy: ExponentialPolicy, coef: np.ndarray, log: BanditLog, model: SupportedModel):
@@ -90,7 +90,7 @@ def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, polic
     assert fits["step"].tolist() == [1, 1, 1, 1, 1, *AROUND.steps, *AROUND.steps, 0]
     assert fits["ridge"].tolist() == [0, 0, *AROUND.ridges, 0, 0, 0, 0, 0]
     assert fits["grid"][:-1].tolist() == [0.01, 0.1, *[0.01] * 5, *[0.1] * 2]
-    plain = learn(train, Algorithm("KLDRO", "radius", [0.01, 0.1], OPTIONS), heldout, policy).as_arrays()
+    plain = learn(train, Algorithm("KLDRO", "radius", [0.01, 0.1], OPTIONS), heldout, LoggingPolicy(policy)).as_arrays()
     assert np.array_equal(fits["coef"][:2], plain["coef"])
     expected = [policy.coef + step * (fits["coef"][fit] - policy.coef) for fit in (0, 1) for step in AROUND.steps]
     assert fits["coef"][5:-1] == pytest.approx(np.array(expected), rel=1e-12)
@@ -114,29 +114,33 @@ def test_improvements_are_tested_by_paired_differences(learned, policy):
 
 def test_the_ridges_of_safe_fits_are_in_units_of_the_costs(logged, policy):
     log, algorithm = logged(0, n=200), Algorithm("CIPS", options={**OPTIONS, "safe": True})
-    coef = learn(log, algorithm, None, policy).as_arrays()["coef"]
-    scaled = learn(log.with_cost(1000 * log.cost + 7), algorithm, None, policy).as_arrays()["coef"]
+    coef = learn(log, algorithm, None, LoggingPolicy(policy)).as_arrays()["coef"]
+    scaled = learn(log.with_cost(1000 * log.cost + 7), algorithm, None, LoggingPolicy(policy)).as_arrays()["coef"]
     assert scaled == pytest.approx(coef, rel=1e-3, abs=1e-3)
 
 
 def test_a_ridge_towards_the_start_can_be_the_hyper_parameter(logged, parts, policy):
     train, heldout = parts(logged(0, n=200))
     options = {"smoothing": 0.1, "start": "logging"}
-    fits = learn(train, Algorithm("LogSmoothing", "ridge", [1e-3, 1e-1, 1e3], options), heldout, policy).as_arrays()
+    fits = learn(
+        train, Algorithm("LogSmoothing", "ridge", [1e-3, 1e-1, 1e3], options), heldout, LoggingPolicy(policy)
+    ).as_arrays()
     assert fits["ridge"].tolist() == fits["grid"].tolist() == [1e-3, 1e-1, 1e3]
     distances = [abs(coef - policy.coef).max() for coef in fits["coef"]]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < 1e-3
-    fixed = learn(train, Algorithm("LogSmoothing", options={**options, "ridge": 1e-1}), heldout, policy).as_arrays()
+    fixed = learn(
+        train, Algorithm("LogSmoothing", options={**options, "ridge": 1e-1}), heldout, LoggingPolicy(policy)
+    ).as_arrays()
     assert np.array_equal(fixed["coef"][0], fits["coef"][1])
 
 
 def test_label_vectors_have_context_effects_by_default(logged, policy):
     log = logged(0, n=200)
     auto, on, off = (
-        learn(log, Algorithm("CIPS", options={"estimate": "dr", "context_effects": value}), None, policy).as_arrays()[
-            "coef"
-        ]
+        learn(
+            log, Algorithm("CIPS", options={"estimate": "dr", "context_effects": value}), None, LoggingPolicy(policy)
+        ).as_arrays()["coef"]
         for value in ("auto", True, False)
     )
     assert np.array_equal(auto, on)

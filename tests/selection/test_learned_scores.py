@@ -16,7 +16,7 @@ from drcrm.cost_models.blended_model import blend_weights
 from drcrm.cost_models.missing_cells import MissingCells, mark_missing
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT
+from drcrm.logging_policy import SUPPORT, LoggingPolicy
 from drcrm.selection import learned_scores
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.learned_scores import fit_scores, learn_over_scores
@@ -51,7 +51,9 @@ def test_candidates_are_charged_for_actions_that_the_heldout_rows_lack():
     cells = MissingCells(np.array([0]), np.array([[0.5, -np.inf, -np.inf]]), np.full((1, 3), np.inf))
     train, heldout = (mark_missing(part, cells) for part in (log.take(slice(0, 250)), log.take(slice(250, None))))
     charged, plain = (
-        learn_over_scores(train, ALGORITHM.with_settings(features=[KNeighborsRegressor(9)]), part, logging)
+        learn_over_scores(
+            train, ALGORITHM.with_settings(features=[KNeighborsRegressor(9)]), part, LoggingPolicy(logging)
+        )
         for part in (heldout, heldout.replace(rows=None))
     )
     assert heldout.column("lacked").any()
@@ -66,7 +68,7 @@ def test_training_scores_come_from_models_of_other_contexts():
     context = np.arange(200) // 4
     log = BanditLog(log.X[::4], log.Y, log.propensity, log.cost, context=context, n_actions=3)
     models = [KNeighborsRegressor(1), _Memory(1)]
-    scores = fit_scores(log, logging, models)
+    scores = fit_scores(log, LoggingPolicy(logging), models)
     transformer = scores.features.transformer
     *folds, whole = transformer.folds
     assert first_features(whole) == set(log.X[:, 0])
@@ -94,7 +96,7 @@ def test_groups_stay_together():
     log, logging = draw_log(300)
     groups = np.random.default_rng(0).integers(0, 30, 300)
     log = log.replace(rows=Table(300, {"groups": groups}), is_weighted=True)
-    scores = fit_scores(log, logging, [KNeighborsRegressor(1)])
+    scores = fit_scores(log, LoggingPolicy(logging), [KNeighborsRegressor(1)])
     listed = scores.as_lists(log, scores.training)
     assert listed.column("groups").tolist() == groups.tolist()
     assert listed.is_weighted, "the bounds on policies over scores have the units of the log"
@@ -106,7 +108,7 @@ def test_groups_stay_together():
 def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
     log, logging = draw_log()
     heldout, _ = draw_log(600, 1, logging)
-    learned = learn_over_scores(log, ALGORITHM, heldout, logging)
+    learned = learn_over_scores(log, ALGORITHM, heldout, LoggingPolicy(logging))
     features, fits = learned.candidates[0].policy.features, learned.as_arrays()
     scores = features.transformer.transform(heldout.X).reshape(600, 4, 3)
     assert scores[:, 0] == pytest.approx(np.log(np.maximum(logging.marginals(heldout.X), 1e-4)))
@@ -150,7 +152,7 @@ def test_ineligible_actions_are_not_listed():
     eligible = np.random.default_rng(4).random((600, 3)) < 0.6
     eligible[np.arange(600), log.Y] = True
     some = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, eligible=eligible)
-    scores = fit_scores(some, logging)
+    scores = fit_scores(some, LoggingPolicy(logging))
     listed = scores.as_lists(some, scores.training)
     assert listed.X.shape == (eligible.sum(), 4)
     row = listed.actions.starts[listed.context] + listed.Y
@@ -173,7 +175,7 @@ def draw_lists(n: int = 1500, seed: int = 0) -> tuple[BanditLog, SoftmaxPolicy, 
 def test_scores_of_listed_candidates(known):
     log, logging, _ = draw_lists()
     heldout, _, rate = draw_lists(1200, 1)
-    learned = learn_over_scores(log, ALGORITHM, heldout, logging if known else None)
+    learned = learn_over_scores(log, ALGORITHM, heldout, LoggingPolicy(logging) if known else None)
     lists = heldout.actions.unbind(heldout.X)
     features = learned.candidates[0].policy.features
     psi, deviation = heldout.X, features.transformer.deviation
@@ -210,7 +212,7 @@ def test_what_learned_scores_need():
             log.X, log.Y, propensity=log.propensity, cost=log.cost, cost_model=HistGradientBoostingRegressor()
         )
     with pytest.raises(InputError, match=r"the logging policy's coef has shape \(2, 3\)"):
-        fit_scores(log, SoftmaxPolicy(np.zeros((2, 3))))
+        fit_scores(log, LoggingPolicy(SoftmaxPolicy(np.zeros((2, 3)))))
     with pytest.raises(InputError, match="expected a regressor of scikit-learn, which models the costs"):
         fit_scores(log, None, [KNeighborsClassifier(1)])
     with pytest.raises(InputError, match="a classifier needs one action of K per row, got lists of actions"):
@@ -264,7 +266,7 @@ def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(t
 def test_sparse_features_have_the_same_scores():
     log, logging = draw_log(300)
     dense, sparse_ = (
-        learn_over_scores(log.replace(X=form(log.X)), ALGORITHM, None, logging).candidates[0].policy
+        learn_over_scores(log.replace(X=form(log.X)), ALGORITHM, None, LoggingPolicy(logging)).candidates[0].policy
         for form in (np.asarray, sparse.csr_array)
     )
     X = draw_contexts(100, np.random.default_rng(7))[0]
@@ -276,7 +278,7 @@ def test_sparse_features_have_the_same_scores():
 def test_the_cost_model_blends_trees_and_ridge_by_least_squares():
     log, logging = draw_log(600)
     log = log.recount(np.random.default_rng(6).integers(0, 3, 600))
-    *folds, whole = (fit[0] for fit in fit_scores(log, logging).features.transformer.folds)
+    *folds, whole = (fit[0] for fit in fit_scores(log, LoggingPolicy(logging)).features.transformer.folds)
     modelled = [[model.effects(log.X, log.actions) for model in fit.models] for fit in folds]
     of_fold = np.stack(modelled)[..., np.arange(len(log.Y)), log.Y]  # (fold, model, row)
     fold = context_folds(log, learned_scores.FOLDS)[log.context]
@@ -302,7 +304,9 @@ def test_the_first_score_shows_which_of_many_actions_lack_support():
     logging = SoftmaxPolicy(np.vstack([np.zeros((2, n_actions)), 20.0 * (np.arange(n_actions) < 5)]))
     action = logging.sample(X, rng)
     log = BanditLog(X, action, np.exp(logging.log_prob(X, action)), -rng.random(300), n_actions=n_actions)
-    model = learn_over_scores(log, ALGORITHM.with_settings(features=[{"nystroem": 20}]), None, logging).cost_model
+    model = learn_over_scores(
+        log, ALGORITHM.with_settings(features=[{"nystroem": 20}]), None, LoggingPolicy(logging)
+    ).cost_model
     probability = model.logging.policy.marginals(X)
     assert probability[:, 5:].max() < SUPPORT / n_actions < probability[:, :5].min()
 

@@ -19,6 +19,7 @@ from drcrm.data.scaling import describe_extreme_values, describe_offset_features
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.objective import WeightedLikelihoodRisk
 from drcrm.policies.exponential import as_policy
@@ -197,10 +198,10 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
         """
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
-        logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
+        policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible).with_groups(groups)
         whole = separate_units(whole)[0] if algorithm.uses_model else whole
-        for fitted, owner in ((logging_policy, "logging_policy"), (cost_model, "cost_model")):
+        for fitted, owner in ((policy, "logging_policy"), (cost_model, "cost_model")):
             check_column_names(None if is_regressor(fitted) else fitted, whole.feature_names_in_, owner)
         whole.actions.check_not_one_hot(whole.Y)
         if self.fit_intercept and not whole.actions.has_intercept:
@@ -212,7 +213,8 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
         with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
-            learned = self._learn(log, algorithm, heldout, (logging_policy, cost_model, names or None))
+            logging = None if policy is None else LoggingPolicy.of(policy, log)
+            learned = self._learn(log, algorithm, heldout, (logging, cost_model, names or None))
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(learned, is_heldout)
         self._warn_of_data(log, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
@@ -247,7 +249,7 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
         return np.zeros(len(log.Y), dtype=bool)
 
     def _learn(self, log: BanditLog, algorithm: Algorithm, heldout: BanditLog | None, known: Sequence[Any]) -> Learned:
-        """Return the fit. ``known`` are the logging policy, the cost model and the names of the features."""
+        """Return the fit. ``known`` are π0, the cost model and the names of the features."""
         return learn_with_features(log, algorithm, heldout, *known)
 
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:

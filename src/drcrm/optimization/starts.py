@@ -39,7 +39,7 @@ RIDGE = 1e-4  # λ
 def start_coef(
     start: str,
     prepared: PreparedLog,
-    logging_policy: LinearPolicy | None = None,
+    base: np.ndarray | None = None,
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
 ) -> tuple[np.ndarray, float | None]:
@@ -51,8 +51,8 @@ def start_coef(
         A key of ``STARTS``.
     prepared : PreparedLog
         The log. If it has an intercept, that is the last row of Θ.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0. The start "logging" requires it. If it is None, "model" tilts the cloned policy.
+    base : array (d, …), optional
+        Θ of π0: see ``policy_coef``. The start "logging" requires it. If it is None, "model" tilts the cloned policy.
     model : array (d, …), optional
         Coefficients of the cost model, for "model"; their last row is the intercept if Θ has one.
     tilt : float ≥ 0 or "auto"
@@ -67,12 +67,11 @@ def start_coef(
     kappa = as_tilt(tilt)
     if start == "zero":
         return np.zeros(prepared.shape), None
-    if start == "logging" and logging_policy is None:
+    if start == "logging" and base is None:
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' estimates them from the log"
         )
-    known = None if logging_policy is None else _keep_uncertain(policy_coef(logging_policy, prepared), prepared)
-    base = cloned_coefficients(prepared) if start == "imitation" or known is None else known
+    base = cloned_coefficients(prepared) if start == "imitation" or base is None else _keep_uncertain(base, prepared)
     if start != "model":
         return base, None
     if model is None:
@@ -118,14 +117,14 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
     return to_float(tilt)
 
 
-def policy_coef(logging_policy: LinearPolicy, prepared: PreparedLog) -> np.ndarray:
+def policy_coef(policy: LinearPolicy, prepared: PreparedLog) -> np.ndarray:
     """Return Θ of π0, (d, …), for fits to a log; raise InputError if its features or actions differ."""
-    check_compatible(logging_policy, prepared.shape[0] - prepared.intercept, prepared.log.actions, "the logging policy")
-    if logging_policy.features:
+    check_compatible(policy, prepared.shape[0] - prepared.intercept, prepared.log.actions, "the logging policy")
+    if policy.features:
         raise InputError("a fit cannot start at a logging policy with its own feature map; omit the policy")
-    if logging_policy.intercept.any() and not prepared.intercept:
+    if policy.intercept.any() and not prepared.intercept:
         raise InputError("the logging policy has an intercept; set fit_intercept=True to start there")
-    return logging_policy.coef_with_intercept if prepared.intercept else logging_policy.coef
+    return policy.coef_with_intercept if prepared.intercept else policy.coef
 
 
 def _keep_uncertain(coef: np.ndarray, prepared: PreparedLog) -> np.ndarray:

@@ -31,7 +31,7 @@ def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: 
     return probability
 
 
-def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: int) -> np.ndarray:
+def cheapest_actions(log: BanditLog, X: Features, logging: Policy, seed: int) -> np.ndarray:
     """Return 1 for the cheapest action of each of m contexts and 0 for the others, (m, K): the direct method.
 
     The cost of each action is modelled by histogram gradient boosting, with scikit-learn's defaults. An action without
@@ -41,7 +41,7 @@ def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: 
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     fitted = RegressorModel(HistGradientBoostingRegressor(random_state=seed)).fit(log)
-    costs = restrict_to_support(fitted, log, logging_policy, SUPPORT).effects(X, log.actions)
+    costs = restrict_to_support(fitted, log, logging, SUPPORT).effects(X, log.actions)
     is_cheapest = costs == costs.min(axis=1, keepdims=True)
     return is_cheapest / is_cheapest.sum(axis=1, keepdims=True)
 

@@ -183,9 +183,9 @@ def function_of_crf(crf: LinearPolicy, value: Any) -> LinearPolicy:
     return type(crf)(np.eye(crf.coef.shape[1]), features=PolicyScores(crf, value))
 
 
-def with_probabilities(log: BanditLog, logging_policy: LinearPolicy) -> BanditLog:
-    """Return a log with the probabilities of all actions in its contexts."""
-    return log.replace(actions=log.actions.with_logging_mean(logging_policy.marginals(log.X)))
+def with_probabilities(log: BanditLog, policy: LinearPolicy) -> BanditLog:
+    """Return a log with a policy's probabilities of all actions in its contexts."""
+    return log.replace(actions=log.actions.with_logging_mean(policy.marginals(log.X)))
 
 
 def closest_policy(log: BanditLog) -> LinearPolicy:

@@ -103,11 +103,11 @@ class LabelTruth:
         """Return the mask of labels without a positive context, (q,)."""
         return ~self.labels.any(axis=0)
 
-    def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> ExponentialPolicy:
-        """Fit a CRF to the contexts and return π0, with coefficients multiplied by the sharpness."""
+    def fit_policy(self, X: Features, C: float) -> ExponentialPolicy:
+        """Fit a CRF to the contexts."""
         from drcrm.paper.logging_policies import fit_crf
 
-        return ExponentialPolicy(sharpness * fit_crf(X, self.labels, C).coef)
+        return fit_crf(X, self.labels, C)
 
     def skyline(
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
@@ -117,7 +117,7 @@ class LabelTruth:
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
 
-    def groups(self, X: Features) -> np.ndarray:
+    def strata(self, X: Features) -> np.ndarray:
         """Return the quarter of each context, 0 to 3, by the feature with the largest variance."""
         from sklearn.preprocessing import StandardScaler
 
@@ -181,11 +181,11 @@ class ClassTruth:
         """Return the mask of classes without a context, (K,)."""
         return np.bincount(self.labels, minlength=self.actions.shape[0]) == 0
 
-    def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> SoftmaxPolicy:
-        """Fit a softmax regression to the contexts and return π0, with coefficients multiplied by the sharpness."""
+    def fit_policy(self, X: Features, C: float) -> SoftmaxPolicy:
+        """Fit a softmax regression to the contexts."""
         from drcrm.paper.logging_policies import fit_softmax
 
-        return SoftmaxPolicy(sharpness * fit_softmax(X, self.labels, self.actions.shape[0], C).coef)
+        return fit_softmax(X, self.labels, self.actions.shape[0], C)
 
     def skyline(
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
@@ -193,9 +193,9 @@ class ClassTruth:
         """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
         from drcrm.paper.logging_policies import choose_by_greedy_loss
 
-        return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
+        return choose_by_greedy_loss(lambda C: self.fit_policy(X, C), grid, X_heldout, heldout.labels)
 
-    def groups(self, X: Features) -> np.ndarray:
+    def strata(self, X: Features) -> np.ndarray:
         """Return the class of each context."""
         return self.labels
 

@@ -19,6 +19,7 @@ from drcrm.data.folds import draw_folds
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlocksBound, BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings, check_cost_range, summarize_block
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.algorithms import Algorithm
@@ -103,7 +104,7 @@ class Learner:
     fit : callable
         Function of training rows, held-out rows or None, and an algorithm, such as
         :func:`drcrm.selection.grid_search.learn_with_features`.
-    logging_policy : LinearPolicy, optional
+    logging : LoggingPolicy, optional
         π0 of learned scores; by default it is cloned from the log.
     begins : dict
         Θ of the last fits by algorithm and fold, at which the fits to more rows begin.
@@ -111,7 +112,7 @@ class Learner:
 
     algorithms: Sequence[Algorithm]
     fit: FitAlgorithm
-    logging_policy: LinearPolicy | None = None
+    logging: LoggingPolicy | None = None
     begins: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
 
     def learn(self, log: BanditLog, fold: np.ndarray) -> LearnedPolicy:
@@ -141,7 +142,7 @@ class Learner:
             return None
         from drcrm.selection.learned_scores import ScoredLog  # imports scikit-learn, which takes half a second
 
-        return ScoredLog.of(log, algorithm, self.logging_policy, fold)
+        return ScoredLog.of(log, algorithm, self.logging, fold)
 
     def _cross_fit(self, number: int, log: BanditLog, fold: np.ndarray, scored: Any) -> dict[_Key, float]:
         """Return the mean difference of each candidate from π0 plus one standard error, over all folds."""

@@ -17,7 +17,7 @@ from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import as_clip, cost_deviation
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT
+from drcrm.logging_policy import SUPPORT, LoggingPolicy
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
@@ -39,7 +39,7 @@ def learn(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
-    logging_policy: LinearPolicy | None = None,
+    logging: LoggingPolicy | None = None,
     cost_model: Any = None,
     fitted_costs: Any = None,
 ) -> Learned:
@@ -50,7 +50,7 @@ def learn(
     log, heldout : BanditLog
         Rows of count 0, and contexts without rows, are left out.
     algorithm : Algorithm
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+    logging : LoggingPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
         from the log.
     cost_model : optional
@@ -73,19 +73,21 @@ def learn(
     model: Any = None
     effects = slope = None
     if algorithm.uses_model or cost_model is not None or settings.cost_model is not None:
-        model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
+        model, effects = fit_cost_model(log, algorithm, cost_model, logging, offset)
     if fitted_costs is not None:
         trusting = algorithm.with_settings(support=0.0, cost_model=None)
-        _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging.policy, offset)
+        _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging, offset)
     prepared = PreparedLog(log.replace(cost=log.cost - offset), effects, intercept)
     origin, tilt = settings.origin, None
     if origin is None:
         if settings.start == "model":
-            logging_policy, linear = model.logging.policy, model.model
+            logging, linear = model.logging, model.model
             if not hasattr(linear, "coef_"):
                 linear = CostModel().fit(log, action_intercepts=intercept)
             slope = tilt_coefficients(linear, intercept)
-        origin, tilt = start_coef(settings.start, prepared, logging_policy, slope, settings.tilt)
+        policy: Any = None if settings.start == "zero" or logging is None else logging.policy
+        base = None if policy is None else policy_coef(policy, prepared)
+        origin, tilt = start_coef(settings.start, prepared, base, slope, settings.tilt)
     search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)
     scored = model and model.with_support(settings.support or SUPPORT)
     scorer = HeldoutScores.of(heldout, clip, scored, settings)
@@ -104,7 +106,7 @@ def learn_with_features(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
-    logging_policy: LinearPolicy | None = None,
+    logging: LoggingPolicy | None = None,
     cost_model: Any = None,
     names: list[str] | None = None,
 ) -> Learned:
@@ -112,20 +114,20 @@ def learn_with_features(
 
     Parameters
     ----------
-    log, heldout, algorithm, logging_policy, cost_model
+    log, heldout, algorithm, logging, cost_model
         As in :func:`learn`, over the features of the log.
     names : list of str, optional
         Names of the features.
     """
     features: Any = algorithm.settings.features
     if features is None:
-        return learn(log, algorithm, heldout, logging_policy, cost_model)
+        return learn(log, algorithm, heldout, logging, cost_model)
     if algorithm.uses_scores:
         if cost_model is not None:
             raise InputError("learned scores have their own cost model; leave cost_model out")
         from drcrm.selection.learned_scores import learn_over_scores  # imports scikit-learn, which takes half a second
 
-        return learn_over_scores(log, algorithm, heldout, logging_policy)
+        return learn_over_scores(log, algorithm, heldout, logging)
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
     mapped = FeatureMap(as_transformer(features), log.X, names)
@@ -135,7 +137,8 @@ def learn_with_features(
         cost_model.coef_ = mapped.pad_coefficients(np.asarray(cost_model.coef_))
     elif not (cost_model is None or is_regressor(cost_model)):
         cost_model = MappedModel(mapped.unmap, as_cost_model(cost_model))
-    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)
+    padded = logging and replace(logging, policy=mapped.pad_policy(logging.policy))
+    return learn(log, algorithm, heldout, padded, cost_model).with_features(mapped)
 
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
@@ -150,8 +153,7 @@ def score_candidates(
 
     The cost model is fitted to the log over the mapped features.
     """
-    log, features = log.without_empty_rows(), candidates[0].policy.features
-    clip = as_clip("auto", log)
+    features, clip = candidates[0].policy.features, as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=features(log.X)) if features else log, algorithm)
     model = model.with_features(features) if features else model
     scorer = HeldoutScores.of(heldout, clip, model, algorithm.settings)

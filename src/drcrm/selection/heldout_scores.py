@@ -38,7 +38,7 @@ def fit_cost_model(
     log: BanditLog,
     algorithm: Algorithm,
     model: Any = None,
-    logging_policy: LinearPolicy | None = None,
+    logging: LoggingPolicy | None = None,
     offset: float = 0.0,
 ) -> tuple[SupportedModel, Any]:
     """Return a cost model with support, and the effects of the log's contexts on costs minus ``offset``.
@@ -52,28 +52,27 @@ def fit_cost_model(
         added if the algorithm has them.
     model : cost model, SupportedModel, regressor, function of X, or None
         A regressor is fitted to the log; None fits a CostModel.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0; by default the logging policy of a SupportedModel, else the policy cloned from the log. If the log has the
-        probabilities of all actions, they are π0, and this policy is an approximation.
+    logging : LoggingPolicy, optional
+        π0; by default that of a SupportedModel, else the policy cloned from the log.
     offset : float
         Constant that is subtracted from the costs.
     """
     settings = algorithm.settings
-    regressor = make_regressor(settings.cost_model)
-    model = model if regressor is None else regressor
-    if model is None:
+    if settings.cost_model is not None:
+        model = make_regressor(settings.cost_model)
+    elif model is None:
         model = CostModel().fit(log, action_intercepts=settings.fit_intercept)
     model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
-    is_known = logging_policy is not None and log.actions.logging_mean is None
     if isinstance(model, SupportedModel):
-        is_known = is_known or not model.logging.is_cloned
-        model, logging_policy = model.model, logging_policy or model.logging.policy
+        model, logging = model.model, logging or model.logging
+    if logging is None:
+        logging = LoggingPolicy(clone_behaviour(log, settings.fit_intercept), is_cloned=True)
+    logging = replace(logging, support=settings.support)
     prepared = PreparedLog(log)
     sample = prepared.sample.log
     sample_effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, sample_effects)
-    logging = LoggingPolicy(logging_policy or clone_behaviour(log, settings.fit_intercept), settings.support)
-    supported = SupportedModel(model, logging if is_known else logging.with_logged_support(sample), limits)
+    supported = SupportedModel(model, logging.with_logged_support(sample) if logging.is_cloned else logging, limits)
     if not algorithm.kind.uses_model:
         return supported, None
     effects = None if prepared.has_samples else sample_effects

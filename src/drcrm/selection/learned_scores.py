@@ -122,7 +122,7 @@ class LearnedScores:
 
 def fit_scores(
     log: BanditLog,
-    logging_policy: LinearPolicy | None,
+    logging: LoggingPolicy | None,
     models: Sequence[Any] | None = None,
     folds: int | np.ndarray = FOLDS,
 ) -> LearnedScores:
@@ -132,8 +132,8 @@ def fit_scores(
     ----------
     log : BanditLog
         Training rows, with one of K actions or a listed action. Folds keep groups together.
-    logging_policy : SoftmaxPolicy, optional
-        π0; by default it is cloned from the log.
+    logging : LoggingPolicy, optional
+        π0, a SoftmaxPolicy; by default it is cloned from the log.
     models : sequence of models, optional
         Regressors of scikit-learn model the costs. So do feature maps (``{"nystroem": 300}`` or a transformer): each
         adds a ridge regression over its features. At least one of these is required; they are blended into one cost
@@ -152,20 +152,20 @@ def fit_scores(
         raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
     if models is None:
         models = [model for model in default_models() if log.actions.n_classes or not _is_classifier(model)]
-    logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
-    check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
-    if logging.features:
+    policy: Any = clone_behaviour(log) if logging is None else logging.policy
+    check_compatible(policy, log.X.shape[1], log.actions, "the logging policy")
+    if policy.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
     of_context = context_folds(log, folds)
     fits, residuals = _fit_models(log, of_context, models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
-    if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
-        is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
+    if log.actions.are_shared and logging is None and not log.imitated_propensities:
+        is_supported = log.actions.find_supported(log, policy.marginals(log.actions.unbind(log.X)), SUPPORT)
     n_folds = len(fits) - 1  # fewer than FOLDS if there are fewer units
     fit_weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
-    transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, fit_weights)
+    transformer = ActionScores(fits, policy, deviation, SUPPORT, limits, is_supported, fit_weights)
     training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
     for number in range(n_folds):
         inside = log.actions.repeat(of_context == number)
@@ -254,13 +254,13 @@ def learn_over_scores(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
-    logging_policy: LinearPolicy | None = None,
+    logging: LoggingPolicy | None = None,
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
     The policies and the cost model of the result take X; the start takes X'.
     """
-    scored = ScoredLog.of(log, algorithm, logging_policy)
+    scored = ScoredLog.of(log, algorithm, logging)
     if heldout is not None:
         heldout = scored.scores.as_lists(heldout, scored.scores.scores_of(heldout.X))
     return scored.learn(algorithm, heldout)
@@ -292,14 +292,13 @@ class ScoredLog:
         cls,
         log: BanditLog,
         algorithm: Algorithm,
-        logging_policy: LinearPolicy | None = None,
+        logging: LoggingPolicy | None = None,
         folds: int | np.ndarray = FOLDS,
     ) -> Self:
         """Return a log with the scores of an algorithm. The other parameters are those of :func:`fit_scores`."""
         features: Any = algorithm.settings.features
-        scores = fit_scores(log, logging_policy, None if isinstance(features, str) else features, folds)
-        is_estimated = logging_policy is None or log.actions.logging_mean is not None
-        return cls(log, scores.as_lists(log, scores.training), scores, is_estimated)
+        scores = fit_scores(log, logging, None if isinstance(features, str) else features, folds)
+        return cls(log, scores.as_lists(log, scores.training), scores, logging is None or logging.is_cloned)
 
     def take(self, rows: np.ndarray) -> ScoredLog:
         """Return some of the rows, a mask (n,), with the same scores, for ``fit``."""

@@ -75,8 +75,8 @@ class DatasetResults:
     @property
     def learned(self) -> list[str]:
         """All algorithms except π0 and the skyline, by group."""
-        groups = self.plan.names.grouped(name for name in self.algorithms if name not in ROLES)
-        return [name for members in groups.values() for name in members]
+        families = self.plan.names.grouped(name for name in self.algorithms if name not in ROLES)
+        return [name for members in families.values() for name in members]
 
     @property
     def scored(self) -> list[str]:

@@ -183,9 +183,9 @@ def grid_limits(means: pd.Series, levels: Sequence[float], n_rows: int) -> tuple
 
 def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
     """Return algorithms by group from top to bottom. If there are several groups, each has a line with ``HEADING``."""
-    groups = names.grouped(algorithms)
-    has_headings = len(groups) > 1
-    return [line for group, members in groups.items() for line in [HEADING + group] * has_headings + members]
+    families = names.grouped(algorithms)
+    has_headings = len(families) > 1
+    return [line for family, members in families.items() for line in [HEADING + family] * has_headings + members]
 
 
 def label_lines(axes: Axes, lines: Sequence[str], names: Names) -> None:

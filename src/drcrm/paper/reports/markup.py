@@ -64,7 +64,7 @@ def latex(text: str) -> str:
 
 
 def _in_latex(match: re.Match) -> str:
-    bold, italic, sign, power = match.groups()[:4]
+    bold, italic, sign, power = match.group(1, 2, 3, 4)
     if bold or italic:
         return rf"\text{'bf' if bold else 'it'}{{{latex(bold or italic)}}}"
     if power:

@@ -120,9 +120,9 @@ class Names:
     def grouped(self, algorithms: Iterable[str]) -> dict[str, list[str]]:
         """Return algorithms by group, in the order of ``self.algorithms``. Members are in the order of the argument."""
         group_of = {name: self.look(name).group for name in algorithms}
-        groups = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group_of.values()])
-        members = {group: [name for name in group_of if group_of[name] == group] for group in groups}
-        return {group: names for group, names in members.items() if names}
+        families = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group_of.values()])
+        members = {family: [name for name in group_of if group_of[name] == family] for family in families}
+        return {family: names for family, names in members.items() if names}
 
     def dataset(self, dataset: str) -> str:
         """Return the label of a data set."""

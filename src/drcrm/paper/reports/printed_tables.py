@@ -228,8 +228,8 @@ def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedT
     cells = cells.assign(selection=cells["selection"].where(has_criterion, ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     notes: dict[str, int] = {}
-    groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in group.to_dict("records")])
+    parts = [part for _, part in cells.groupby(["dataset", "algorithm"], sort=False)]
+    rows = pd.DataFrame([_comparison_row(row, notes, names) for part in parts for row in part.to_dict("records")])
     listed = "; ".join(f"({index}) {note}" for note, index in notes.items())
     below = [f"Differs, ours first: {listed}."] * bool(notes) + [NO_SKYLINE] * (metric == "expected_loss")
     return PrintedTable(caption, rows.loc[:, (rows != "").any()], " ".join(below))

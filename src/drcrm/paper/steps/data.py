@@ -162,7 +162,8 @@ def log_crf(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     X, truth = read_truth(files["train"])
     rows = read_split(files["split"])["logging"]
     share = truth[rows]
-    policy = share.logging_policy(X[rows], settings["logging_c"], settings["logging_sharpness"])
+    policy = share.fit_policy(X[rows], settings["logging_c"])
+    policy = type(policy)(settings["logging_sharpness"] * policy.coef)
     function = {} if settings["logging"] == "crf" else {"logging": np.array(json.dumps(settings["logging"]))}
     write_policy(files["policy"], policy, absent=share.absent(), **function)
 

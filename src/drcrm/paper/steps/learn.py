@@ -18,7 +18,7 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.estimates import default_estimate
 from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.files import read_npz, write_csv, write_npz
-from drcrm.logging_policy import SUPPORT, SupportedModel, restrict_to_support
+from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.paper.logging_policies import closest_policy, with_probabilities
@@ -80,15 +80,18 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     scale, risk = settings.get("variance_penalty_scale"), find_risk(settings["estimator"])
     is_calibrated = scale == "calibrated" and risk is VariancePenalizedRisk
     train, heldout = read_log(files["log"])
-    logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
-    if logging_policy is not None and logging_policy.features:
-        train, heldout = (with_probabilities(log, logging_policy) for log in (train, heldout))
-        logging_policy = closest_policy(train)
+    logging = None
+    if "logging" in files:
+        policy = read_policy(files["logging"], train.actions)
+        if policy.features:
+            train, heldout = (with_probabilities(log, policy) for log in (train, heldout))
+            policy = closest_policy(train)
+        logging = LoggingPolicy.of(policy, train)
     model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.settings.features else None
     if is_calibrated:
         with prefix_errors(files["log"]):
             algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
-    learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
+    learned = learn_with_features(train, algorithm, heldout, logging, model)
     arrays = arrays_of(learned.candidates[0].policy) | learned.as_arrays()
     if is_calibrated:
         configured = dict(zip(algorithm.values, settings["grid"], strict=True))
@@ -154,19 +157,19 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """
     selections = settings["selection"]
     X, truth = read_truth(files["test"])
-    logging_policy, skyline = (read_policy(files[name], truth.actions) for name in (LOGGING, SKYLINE))
+    logging, skyline = (read_policy(files[name], truth.actions) for name in (LOGGING, SKYLINE))
     train, heldout = read_log(files["log"])
     model = None
     if "cost_model" in files:
-        model = restrict_to_support(read_cost_model(files["cost_model"]), train, logging_policy, SUPPORT)
-    certify = partial(_certify, heldout, truth, settings["click_rates"], logging_policy, model)
+        model = restrict_to_support(read_cost_model(files["cost_model"]), train, logging, SUPPORT)
+    certify = partial(_certify, heldout, truth, settings["click_rates"], logging, model)
     drawn: Any = slice(None)
     if settings["test_shift"] is not None:
-        drawn = shifted_rows(truth, X, logging_policy, settings["test_shift"])
+        drawn = shifted_rows(truth, X, logging, settings["test_shift"])
         X, truth = X[drawn], truth[drawn]
     half = settings["absent_label_score"] == "half"
     absent = read_npz(files["logging"], ["absent"])["absent"] if half else None
-    by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging_policy, X, absent))}
+    by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging, X, absent))}
     key = {name: settings[name] for name in ("dataset", "replay_count", "seed")}
     grid_rows = []
     for path in map(Path, files["fits"]):
@@ -185,16 +188,16 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     write_csv(files["metrics"], COLUMNS, rows)
 
 
-def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
-    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of groups.
+def shifted_rows(truth: Truth, X: Features, logging: LinearPolicy, radius: float) -> np.ndarray:
+    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of strata.
 
-    Groups are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
-    the expected loss of the logging policy is the largest. Within a group, contexts are repeated equally often.
+    Strata are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
+    the expected loss of the logging policy is the largest. Within a stratum, contexts are repeated equally often.
     """
-    groups = truth.groups(X)
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    stratum = truth.strata(X)
+    members = [np.flatnonzero(stratum == number) for number in np.unique(stratum)]
     size = np.array([*map(len, members)])
-    loss = [truth[rows].losses(logging_policy, X[rows])["expected_loss"] for rows in members]
+    loss = [truth[rows].losses(logging, X[rows])["expected_loss"] for rows in members]
     _, share = KLBall(radius)(np.array(loss), size)
     cumulated = np.cumsum(np.repeat(share / size, size))
     drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
@@ -205,7 +208,7 @@ def _certify(
     heldout: BanditLog,
     truth: Truth,
     clicks: Rates,
-    logging_policy: LinearPolicy,
+    logging: LinearPolicy,
     cost_model: SupportedModel | None,
     policy: LinearPolicy,
     choices: int,
@@ -225,7 +228,7 @@ def _certify(
                 choices=choices,
                 estimate=default_estimate(cost_model is not None),
                 cost_model=cost_model,
-                logging_policy=logging_policy,
+                logging_policy=logging,
                 method="kl",  # the paper's bound, without the correction for skewed tails
                 by="context",
                 check_tails=False,

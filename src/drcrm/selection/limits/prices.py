@@ -130,7 +130,7 @@ class Problem:
 
 
 def solve_mixture(
-    values: np.ndarray, costs: np.ndarray, limits: np.ndarray, groups: np.ndarray
+    values: np.ndarray, costs: np.ndarray, limits: np.ndarray, choices: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weights w ≥ 0 of k columns with the largest value within the limits, the prices λ, and the value.
 
@@ -141,8 +141,8 @@ def solve_mixture(
     values : array (k,)
     costs : array (L, k)
     limits : array (L,)
-    groups : array (g, k)
-        Rows of 0 and 1: the weights of each group add up to 1.
+    choices : array (g, k)
+        Rows of 0 and 1: the weights of the columns of each choice add up to 1.
     """
     unit, cost_units = np.ptp(values) or 1.0, np.where(np.ptp(costs, axis=1) > 0, np.ptp(costs, axis=1), 1.0)
     slack = np.eye(len(limits))
@@ -150,8 +150,8 @@ def solve_mixture(
         np.append(-values / unit, np.full(len(limits), LARGEST_PRICE)),
         A_ub=np.hstack([costs / cost_units[:, None], -slack]),
         b_ub=limits / cost_units,
-        A_eq=np.hstack([groups, np.zeros((len(groups), len(limits)))]),
-        b_eq=np.ones(len(groups)),
+        A_eq=np.hstack([choices, np.zeros((len(choices), len(limits)))]),
+        b_eq=np.ones(len(choices)),
         method="highs",
     )
     weights = np.maximum(result.x[: len(values)], 0)
