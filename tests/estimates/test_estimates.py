@@ -23,12 +23,10 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
-from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.base import action_effects
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
-from drcrm.estimates import ESTIMATES, EVALUATIONS, EvaluationEstimate
-from drcrm.estimates.base import RowwiseEstimate
+from drcrm.estimates import ESTIMATES
 from drcrm.logging_policy import restrict_to_support
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import cloned_coefficients
@@ -125,30 +123,6 @@ def test_invalid_arguments_are_refused(arguments, message):
 def test_estimates_that_need_a_model_refuse_to_do_without():
     with pytest.raises(InputError, match="the estimate 'dr' needs a cost model"):
         Objective(PreparedLog(make_log()), MeanRisk(), None, "dr")
-
-
-class Anchored(RowwiseEstimate):
-    """Terms −1 + w (c + 1): doubly robust with a cost of −1 everywhere."""
-
-    def model_and_residual(self, weight, expected):
-        return -1.0, self.cost + 1
-
-
-def test_a_new_estimate_is_a_class_and_an_entry(monkeypatch):
-    monkeypatch.setitem(ESTIMATES, "anchored", Anchored)
-    monkeypatch.setitem(EVALUATIONS, "anchored", EvaluationEstimate(Anchored, least_size=1))
-    log, coef = make_log(1), make_coef(2, 0.5)
-    objective = make_objective(log, KLBall(0.1), Clipped(2.0), "anchored")
-    assert objective(coef.ravel())[1] == pytest.approx(numeric_gradient(objective, coef.ravel()), abs=5e-7)
-    rng = np.random.default_rng(0)
-    Y, policy = rng.integers(0, 2, (400, 2)), ExponentialPolicy([[0.5, -0.5]])
-    log = BanditLog(np.ones((400, 1)), Y, np.full(400, 0.25), -rng.random(400) - Y[:, 0])
-    z = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity * (log.cost + 1) - 1
-    value = off_policy_value(policy, log, "anchored")
-    assert value == pytest.approx(z.mean(), rel=1e-12)
-    certificate = policy_certificate(policy, log, "anchored", check_tails=False, method="student")
-    assert certificate.value == pytest.approx(value, rel=1e-12)
-    assert certificate.bound == pytest.approx(upper_bound(z, method="student"), rel=1e-10)
 
 
 OF_CHOICES = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())

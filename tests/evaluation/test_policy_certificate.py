@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from fixtures.click_logs import draw_actions
 from fixtures.reference_formulas import expectation, predict, ratio_bound
-from scipy import sparse
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates, off_policy_value
 from drcrm.certificates import upper_bound
@@ -215,27 +214,6 @@ def test_certificate_of_a_difference_is_the_bound_on_paired_differences(
     expected = upper_bound(clustered(difference, context) if by == "context" else difference, 0.9, method)
     assert certificate.bound == pytest.approx(expected, abs=1e-10)
     assert certificate.value == pytest.approx(difference.mean(), abs=1e-10)
-
-
-def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():
-    rng = np.random.default_rng(3)
-    X, policy = rng.normal(size=(60, 3)), SoftmaxPolicy(rng.normal(size=(3, 4)))
-    logging = SoftmaxPolicy(0.3 * rng.normal(size=(3, 4)))
-    A, count = logging.sample(X, 1), rng.integers(1, 4, 60)
-    p, c = np.exp(logging.log_prob(X, A)), rng.normal(size=60)
-    model, rows = CostModel(0.1).fit(X, A, c), np.repeat(np.arange(60), count)
-    logs = (
-        BanditLog(X, A, p, c, count=count),
-        BanditLog(X[rows], A[rows], p[rows], c[rows]),
-        BanditLog(sparse.csr_array(X), A, p, c, count=count),
-    )
-    z = expectation(model, X, policy) + np.exp(policy.log_prob(X, A)) / p * (c - predict(model, X, A)) - c
-    for log in logs:
-        certificate = policy_certificate(policy, log, "dr", cost_model=model, baseline="logging")
-        assert certificate.bound == pytest.approx(upper_bound(z, weights=count), abs=1e-10)
-        assert (certificate.n, certificate.missing) == (count.sum(), False)
-    same = policy_certificate(logging, logs[0], "snips", baseline="logging")
-    assert (same.bound, same.missing) == (pytest.approx(0, abs=1e-12), False)
 
 
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
