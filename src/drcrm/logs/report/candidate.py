@@ -112,12 +112,9 @@ class Candidate:
 
     @cached_property
     def difference(self) -> ConfidenceInterval:
-        """Its cost or reward minus the reference's. Without an upper end, the interval is symmetric."""
-        part = (self.comparison.get("corrected") if self.is_corrected else None) or self.difference_from_reference
-        value, low, high = (part.get(key) for key in ("value", "low", "high"))
-        if is_number(value) and is_number(low) and not is_number(high):
-            high = 2 * value - low
-        return self.units.interval({"value": value, "low": low, "high": high})
+        """Its cost or reward minus the reference's."""
+        part = self.comparison.get("corrected") if self.is_corrected else None
+        return self.units.interval(part or self.difference_from_reference)
 
     @property
     def value(self) -> float | None:
