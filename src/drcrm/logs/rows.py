@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplication by it is one-to-one
-BETS = 0.03, 0.1, 0.3, 0.9
+BETS = 0.03, 0.1, 0.3, 0.9  # shares of the capital, see agreement_p_value
 SURPRISE = 1e-6  # probability with which rows of an entirely new log are recognised by mistake
 FEW = 0.01  # share of equal rows that needs no remark
 FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context

@@ -194,24 +194,29 @@ def test_a_mixture_draws_the_policies_of_the_blocks_with_their_weights(kind, mon
         served.to_json()
 
 
-def test_a_mixture_needs_blocks():
-    with pytest.raises(InputError, match="deploy is 'mixture', but only validation: blocks has policies of blocks"):
-        as_mapping({"deploy": "mixture"})
-    mapping = as_mapping({"validation": "blocks"}).with_validation(None, "mixture")
-    assert as_mapping(mapping.as_dict()) == mapping
+SPLIT = "split is 'last 25 %', but validation: blocks holds out no rows: remove one of them"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"deploy": "mixture"}, "deploy is 'mixture', but only validation: blocks has policies of blocks"),
+        ({"split": "last 25 %", "validation": "blocks"}, SPLIT),
+        ({"validation": "folds"}, "validation"),
+    ],
+)
+def test_keys_that_blocks_exclude_are_refused(content, message):
+    with pytest.raises(InputError, match=message):
+        as_mapping(content)
+
+
+def test_a_validation_replaces_that_of_the_mapping():
+    with pytest.raises(InputError, match=SPLIT):
+        as_mapping({"split": "last 25 %"}).with_validation("blocks")
+    mapping = as_mapping({"group": "user", "validation": "blocks"})
+    assert mapping.with_validation("holdout").validation == "holdout"
+    for kept in (mapping, as_mapping({}).with_validation("blocks", "mixture")):
+        assert as_mapping(kept.as_dict()) == kept
+        assert kept.validation == "blocks"
     with pytest.raises(InputError, match="--exportable needs deploy: refit"):
         drcrm.learn(draw(1), BLOCKS | {"deploy": "mixture"}, exportable=True)
-
-
-def test_a_split_is_refused_with_blocks():
-    message = "split is 'last 25 %', but validation: blocks holds out no rows: remove one of them"
-    with pytest.raises(InputError, match=message):
-        as_mapping({"split": "last 25 %", "validation": "blocks"})
-    with pytest.raises(InputError, match=message):
-        as_mapping({"split": "last 25 %"}).with_validation("blocks")
-    with pytest.raises(InputError, match="validation"):
-        as_mapping({"validation": "folds"})
-    assert as_mapping({}).with_validation("blocks").validation == "blocks"
-    mapping = as_mapping({"group": "user", "validation": "blocks"})
-    assert as_mapping(mapping.as_dict()) == mapping
-    assert mapping.with_validation("holdout").validation == "holdout"

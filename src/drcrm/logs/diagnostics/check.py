@@ -23,7 +23,7 @@ class Consequence(Enum):
     """What a check means for the verdict: see :func:`drcrm.logs.diagnostics.comparison.verdict.decide`.
 
     All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` has advice on every failure. A new one
-    needs its place in ``decide``, a branch in ``advice``, and its sentence in ``comparison.words``.
+    needs its place in ``decide``, and its advice in ``advice.BY_CONSEQUENCE``.
     """
 
     NONE = "no failure: the check is at most a caution"

@@ -30,9 +30,9 @@ from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
-LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
+LARGEST_SHIFT = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
 SCAN, HALVINGS = 12, 5
-MOST_ROWS = 200_000  # on larger logs the search takes too long
+MOST_SEARCHED_ROWS = 200_000  # on larger logs the search takes too long
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence"),
     *("n", "by", "missing", "effective_size", "mean_weight"),
@@ -314,11 +314,11 @@ def find_breakeven_shift(comparison: Comparison) -> float | None:
     There is no κ* on logs with more than 200 000 rows, or if the estimate has no worst case.
     """
     evaluation, settings = comparison.evaluation, comparison.settings
-    if len(evaluation.log.cost) > MOST_ROWS or settings.estimate not in NORMALISED:
+    if len(evaluation.log.cost) > MOST_SEARCHED_ROWS or settings.estimate not in NORMALISED:
         return None
     evaluation = evaluation.by(settings.estimate)
-    low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
-    while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
+    low, high, radius = 0.0, np.inf, LARGEST_SHIFT / 2 ** (SCAN - 1)
+    while radius <= LARGEST_SHIFT and not high - low <= low / 2**HALVINGS:
         certificate, _ = certify(replace(evaluation, radius=radius), settings)
         if certificate is not None and certificate.bound < 0:
             low = radius
