@@ -168,29 +168,31 @@ def find_conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iter
     for first, second in (("list", "chosen"), ("chosen", "list")):
         if getattr(mapping, first) and not getattr(mapping, second):
             yield f"mapping has {first}, but no {second}: a row for each candidate of a list needs both columns"
-    if has_null and mapping.propensity_model is None:
-        yield "propensity is null; name a column, or add propensity_model: auto"
-    if (mapping.propensity or mapping.known_propensity) and mapping.propensity_model:
-        known = "a column" if mapping.propensity else "known"
-        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
-    if mapping.limits and (mapping.labels or mapping.list):
-        yield "limits and budget need one of K actions per row, but the mapping has labels or a list; remove the limits"
-    if mapping.rule and mapping.labels:
-        yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
-    if mapping.weights and not mapping.action:
-        yield "propensity has weights, so the mapping must have action; weights of labels and lists cannot be read"
-    if mapping.validation == BLOCKS and has_split:
-        yield f"split is {mapping.split!r}, but validation: blocks holds out no rows: remove one of them"
-    if mapping.deploy is not None and mapping.validation != BLOCKS:
-        yield f"deploy is {mapping.deploy!r}, but only validation: blocks has policies of blocks: set both, or neither"
-    kind, share = mapping.split_rule
-    if not 0 < share < 1:
-        yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"
-    if kind == "group" and mapping.group is None:
-        yield f"split is {mapping.split!r}, but the mapping has no group; name the column of the groups"
-    low, high = mapping.cost_range or (0, 1)
-    if not low < high:
-        yield f"cost_range is {[low, high]!r}, expected [least, largest], with least < largest"
+    (kind, share), (low, high) = mapping.split_rule, mapping.cost_range or (0, 1)
+    known = "a column" if mapping.propensity else "known" if mapping.known_propensity else None
+    split = f"split is {mapping.split!r}"
+    conflicts = {
+        "propensity is null; name a column, or add propensity_model: auto": has_null and not mapping.propensity_model,
+        f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them": known
+        and mapping.propensity_model,
+        "limits and budget need one of K actions per row, but the mapping has labels or a list; remove the limits": (
+            mapping.limits and (mapping.labels or mapping.list)
+        ),
+        "propensity is a rule, but the actions are label vectors; expected action or list, or a column": mapping.rule
+        and mapping.labels,
+        "propensity has weights, so the mapping must have action; weights of labels and lists cannot be read": (
+            mapping.weights and not mapping.action
+        ),
+        f"{split}, but validation: blocks holds out no rows: remove one of them": has_split
+        and mapping.validation == BLOCKS,
+        f"deploy is {mapping.deploy!r}, but only validation: blocks has policies of blocks: set both, or neither": (
+            mapping.deploy is not None and mapping.validation != BLOCKS
+        ),
+        f"{split}, expected a text such as 'random 25 %', with a share between 0 and 100 %": not 0 < share < 1,
+        f"{split}, but the mapping has no group; name the column of the groups": kind == "group" and not mapping.group,
+        f"cost_range is {[low, high]!r}, expected [least, largest], with least < largest": not low < high,
+    }
+    yield from (message for message, holds in conflicts.items() if holds)
     try:
         codecs.lookup(mapping.encoding or "utf8")
     except LookupError:

@@ -14,6 +14,7 @@ from drcrm.errors import InputError, import_extra
 from drcrm.logs.rows import hash_texts
 
 MISSING = ""  # category of missing values
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")  # floats represent it exactly
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
 BOOLEANS = {"true": 1.0, "false": 0.0}  # numbers of the texts of booleans, in lower case
 BOOLEAN_PAIRS = "yes/no", "y/n", "t/f", "on/off"  # other common texts for 1 and 0
@@ -222,12 +223,8 @@ def escape_formula(value: object) -> object:
 
 def as_names(values: list[str]) -> list[str] | list[int]:
     """Return sorted names: as integers if all are whole numbers, otherwise as texts."""
-    return sorted(map(int, values)) if all(map(_is_whole, values)) else sorted(values)
-
-
-def _is_whole(value: str) -> bool:
-    digits = value.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 16 and value == str(int(value))
+    are_whole = all(WHOLE_NUMBER.fullmatch(value) for value in values)
+    return sorted(map(int, values)) if are_whole else sorted(values)
 
 
 def id_marks(column: pd.Series, label: str, optional: bool = False) -> np.ndarray:

@@ -109,15 +109,11 @@ def _open_zip(file: io.BufferedIOBase) -> Any:
     return archive.open(names[0])
 
 
-def _open_zstd(file: io.BufferedIOBase) -> Any:
-    return io.BufferedReader(import_extra("pyarrow").CompressedInputStream(file, "zstd"))
-
-
 UNPACK: dict[bytes, Callable[[Any], Any]] = {  # by the first bytes of a file
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": _open_zstd,
+    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(import_extra("pyarrow").CompressedInputStream(file, "zstd")),
     b"PK\x03\x04": _open_zip,
 }
 

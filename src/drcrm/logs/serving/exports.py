@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.logs.encoding.columns import BOOLEAN_TEXTS, DECIMAL, MISSING, MISSING_TEXTS, boolean_numbers, canonical_text
+from drcrm.logs.encoding.columns import (
+    BOOLEAN_TEXTS,
+    DECIMAL,
+    MISSING,
+    MISSING_TEXTS,
+    WHOLE_NUMBER,
+    boolean_numbers,
+    canonical_text,
+)
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.serving.context_scores import export_policy
@@ -191,7 +199,7 @@ def python_source(body: str, content: dict[str, Any], texts: set[str]) -> str:
 
     In the body, $KEY is the value of a key of the content.
     """
-    numbers = [text for text in sorted(texts - {""}) if DECIMAL.fullmatch(text) or text == _whole(text)]
+    numbers = [text for text in sorted(texts - {""}) if DECIMAL.fullmatch(text) or WHOLE_NUMBER.fullmatch(text)]
     constants = {key.upper(): value for key, value in content.items()} | {
         "MISSING": sorted(MISSING_TEXTS),
         "NUMBERS": {float(text): text for text in numbers},
@@ -199,12 +207,6 @@ def python_source(body: str, content: dict[str, Any], texts: set[str]) -> str:
     }
     head = resources.files(__package__).joinpath("function.py.txt").read_text("utf-8")
     return re.sub(r"\$([A-Z_]+)", lambda match: repr(constants[match[1]]), head + body)
-
-
-def _whole(text: str) -> str:
-    """Return the text of a whole number that floats represent; an empty text otherwise."""
-    digits = text.removeprefix("-")
-    return str(int(text)) if digits.isascii() and digits.isdigit() and len(digits) < 16 else ""
 
 
 def _branches(node: dict[str, Any], pad: str) -> list[str]:

@@ -146,7 +146,8 @@ class ServedPolicy:
         rng = self._generator(random_state)
         if is_single:
             has_map = not isinstance(policy, LinearPolicy) or policy.features is not None
-            with _one_thread() if has_map else nullcontext():
+            # on one row, the threads of trees only wait for each other
+            with _threads().limit(limits=1, user_api="openmp") if has_map else nullcontext():
                 actions, propensities = policy.draw(self._encode([context]), rng)
             return policy.actions.name_one(actions[0], self.names), float(propensities[0])
         actions, propensities = policy.draw(self._encode(context), rng)
@@ -248,11 +249,6 @@ class ServedPolicy:
 def _threads() -> ThreadpoolController:
     """Return the controller of the threads of all loaded libraries, which takes milliseconds to find them."""
     return ThreadpoolController()
-
-
-def _one_thread() -> Any:
-    """Let the trees of a feature map use one thread: on one row, several threads only wait for each other."""
-    return _threads().limit(limits=1, user_api="openmp")
 
 
 def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
