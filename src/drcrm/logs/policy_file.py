@@ -94,19 +94,16 @@ class StoredPolicy:
         choices, header = self.require("choices"), self.header
         of_constraints: Any = header.get("guardrail_numbers") or {}
         trained: dict[str, Any] = {part.key: part for part in self.mapping.constraints}
-        known: Any = header.get("effective_numbers") or _single_level(header)
-        is_same = mapping.has_question_of(self.mapping)
+        known: Any = header.get("effective_numbers", [])
+        if not known and "effective_choices" in header:  # files of earlier versions have only the level of learn
+            known = [[header.get("confidence", 0.95), header["effective_choices"]]]
+        is_same = self.has_outcome_of(mapping) and mapping.shift == self.mapping.shift
         constraints = {
             part.key: EffectiveNumber.of_list(choices, of_constraints.get(part.key, []))
             for part in mapping.constraints
             if part.key in trained and part.has_terms_of(trained[part.key])
         }
         return EffectiveNumbers(EffectiveNumber.of_list(choices, known if is_same else []), constraints)
-
-
-def _single_level(header: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the effective number of candidates at the level of ``learn``, which files of earlier versions have too."""
-    return [[header.get("confidence", 0.95), header["effective_choices"]]] if "effective_choices" in header else []
 
 
 def digest(path: Source) -> str:

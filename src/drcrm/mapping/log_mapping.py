@@ -147,10 +147,6 @@ class LogMapping:
             content.pop("split", None)
         return as_mapping(content)
 
-    def has_question_of(self, other: LogMapping) -> bool:
-        """Return whether both mappings compare the same outcome, at the same radius."""
-        return (self.reward, self.cost, self.shift) == (other.reward, other.cost, other.shift)
-
     @property
     def columns(self) -> Names:
         """Return the columns to read, each once."""

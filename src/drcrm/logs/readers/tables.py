@@ -244,7 +244,10 @@ def _blocks(stream: BufferedIOBase) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of consecutive lines as dicts of cells."""
     number = 0
     decoder = json.JSONDecoder(
-        object_pairs_hook=_row, parse_int=_integer, parse_float=_decimal, parse_constant=_constant
+        object_pairs_hook=_row,
+        parse_int=lambda text: "0" if text == "-0" else text,
+        parse_float=_decimal,
+        parse_constant=lambda text: None if text == "NaN" else text,  # infinities are texts that are no numbers
     )
     while lines := stream.readlines(JSON_BLOCK):
         rows = []
@@ -291,19 +294,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _integer(text: str) -> str:
-    """Return the text of a whole number."""
-    return "0" if text == "-0" else text
-
-
 def _decimal(text: str) -> str:
     """Return a number as a plain decimal. A text with an exponent would be a code."""
     if "e" not in text and "E" not in text:
         return text
     plain = as_text(float(text))
     return f"{plain}.0" if abs(float(text)) >= EXACT and "." not in plain else plain  # it may be rounded: no id
-
-
-def _constant(text: str) -> str | None:
-    """Return NaN as a missing value, and the infinities as texts that are no finite numbers."""
-    return None if text == "NaN" else text
