@@ -131,11 +131,6 @@ def propensities(frame, propensity, **changes) -> np.ndarray:
     return raw_log.propensity
 
 
-def test_a_rule_with_exploration_has_the_probabilities_of_its_draw():
-    frame = rule_frame(300, 0.1)
-    np.testing.assert_allclose(propensities(frame, {"rule": "rule", "exploration": 0.1}), frame["p"], rtol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("propensity", "expected"),
     [

@@ -108,16 +108,6 @@ def test_the_only_column_of_0_and_1_is_the_reward(propose):
     }
 
 
-def test_uniform_propensities_are_named_first(propose):
-    text, _ = propose(draw_outcomes(0, 0.3).drop(columns="propensity"))
-    assert "# propensity: {uniform: true}  # if all actions were equally probable" in text
-
-
-def test_a_promoted_candidate_is_the_chosen_one(propose):
-    _, mapping = propose(draw_lists(300, "request").rename(columns={"shown": "promoted"}))
-    assert (mapping["list"], mapping["chosen"]) == ("request", "promoted")
-
-
 def draw_lists(n: int, name: str = "request") -> pd.DataFrame:
     """Return a table with a row for each candidate. Only chosen rows have a propensity, an outcome and a dwell time."""
     rng = np.random.default_rng(0)

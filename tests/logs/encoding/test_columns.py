@@ -44,11 +44,6 @@ def test_a_user_is_one_group_whatever_the_type_of_the_column_is(kind, tmp_path):
     assert (is_heldout[:40] == is_heldout[40:80]).all()
 
 
-def test_integers_beyond_floats_remain_different_groups(tmp_path):
-    part(2**60 + np.arange(40)).to_parquet(tmp_path / "a.parquet")
-    assert len(set(read_raw_log(tmp_path / "a.parquet", MAPPING | {"group": "user"}).rows.get("groups"))) == 40
-
-
 @pytest.mark.parametrize("key", ["id", "slice", "action", "group"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_rounded_identifiers_are_refused(key, suffix, tmp_path):

@@ -74,12 +74,6 @@ def test_numbered_actions_are_the_same_in_every_type(frame, mapping, dtype):
     assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
 
 
-def test_texts_that_look_like_the_same_number_are_different_actions(frame, mapping, tmp_path):
-    frame["item"] = ["01", "1"] * 20
-    assert drcrm.BanditLog.from_frame(frame, mapping).encoding.names == ["01", "1"]
-    assert drcrm.read_log(write_table(frame, tmp_path, "a.csv"), mapping).encoding.names == ["01", "1"]
-
-
 def test_encodings_of_older_versions_are_read(frame, mapping):
     encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     older = {key: value for key, value in encoding.as_dict().items() if key not in ("indicators", "times")}

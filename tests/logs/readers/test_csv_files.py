@@ -212,17 +212,6 @@ def test_files_that_cannot_be_opened_are_rejected(mapping, tmp_path, name):
         drcrm.read_log(tmp_path / name, mapping)
 
 
-def test_contexts_of_a_file_are_encoded_like_the_log(frame, mapping, tmp_path):
-    log = drcrm.BanditLog.from_frame(frame, mapping)
-    frame = frame[["city", "price", "age"]]
-    frame.loc[2, "city"] = "Genf"
-    X, unseen = read_contexts(write_table(frame, tmp_path, "a.csv"), log.encoding)
-    assert np.array_equal(np.delete(X, 2, axis=0), np.delete(log.X, 2, axis=0))
-    assert unseen == {"new value of 'city'": 1}
-    with pytest.raises(InputError, match=r"b.csv: column 'age' is missing"):
-        read_contexts(write_table(frame.drop(columns="age"), tmp_path, "b.csv"), log.encoding)
-
-
 def change(column: str, value: object):
     def apply(frame: pd.DataFrame) -> pd.DataFrame:
         frame[column] = frame[column].astype(object)

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import drcrm
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
@@ -154,44 +153,6 @@ def test_the_audit_compares_shares_of_actions_with_the_weights():
     assert check.level == "fail"
     assert "action never" in check.sentence
     assert "It never occurs" in check.sentence
-
-
-def uniform_frame(n: int, seed: int) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"x": rng.normal(size=n), "y": rng.normal(size=n), "a": rng.choice(ACTIONS, n)})
-    frame["c"], frame["user"] = rng.normal(size=n) - (frame["a"] == "fast") * (frame["x"] > 0), np.arange(n) // 2
-    return frame.assign(w=[[1 / 3] * 3] * n)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, {"validation": "blocks", "group": "user"}])
-def test_constant_weights_give_the_answers_of_a_constant_propensity(changes, tmp_path):
-    """Uniform weights support every action. Only terms of the logging policy differ."""
-    mapping = MAPPING | changes | {"algorithm": "snips"}
-    uniform = mapping | {"propensity": {"uniform": True}}
-    for name, seed in (("log", 0), ("new", 1)):
-        write(uniform_frame(240, seed), tmp_path / f"{name}.parquet")
-    policy = tmp_path / "policy.npz"
-    learned = drcrm.learn(tmp_path / "log.parquet", mapping, candidate=policy, output=tmp_path / "kept.npz").as_dict()
-    assert learned["log"]["propensities"] == "logged"
-    policy = policy if policy.exists() else tmp_path / "kept.npz"
-    known, constant = (
-        drcrm.evaluate(policy, tmp_path / "new.parquet", content).as_dict() for content in (mapping, uniform)
-    )
-    [of_known], [of_constant] = known["candidates"], constant["candidates"]
-    assert of_known["estimates"] == approx(of_constant["estimates"])
-    assert of_known["certificate"] == approx(of_constant["certificate"])
-    for key in ("logging", "diagnostics", "weights", "overlap", "actions"):
-        assert known[key] == approx(constant[key]), key
-
-
-def approx(value):
-    """Return a JSON value whose numbers are approximate."""
-    if isinstance(value, dict):
-        return {key: approx(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [*map(approx, value)]
-    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
 
 
 def test_a_stored_policy_reads_the_weights_of_another_log(tmp_path):

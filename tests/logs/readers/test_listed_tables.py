@@ -170,39 +170,6 @@ def test_interactions_are_refused_without_lists_of_named_features(tmp_path):
             drcrm.read_log(path, mapping | {"interactions": 2})
 
 
-def pair_log(n: int) -> pd.DataFrame:
-    """Return lists of 4 candidates, drawn uniformly: clicks depend on whether two features of a candidate are equal."""
-    rng = np.random.default_rng(0)
-    colour, size = rng.integers(0, 2, (2, 4 * n))
-    shown = (np.arange(4) == rng.integers(0, 4, n)[:, None]).ravel().astype(int)
-    click = (rng.random(4 * n) < np.where(colour == size, 0.5, 0.1)).astype(int)
-    columns = {"request": np.repeat(np.arange(n), 4), "colour": colour, "size": size, "age": 30, "shown": shown}
-    return pd.DataFrame(columns | {"p": 0.25, "click": click})
-
-
-def test_interactions_make_a_policy_better_and_belong_to_it(tmp_path, run):
-    """Reference: with a pair that is always found, clicks rise from 0.3 to 0.5 − 0.4/2⁴, less 5 % uniform draws."""
-    log, policy = write(tmp_path, pair_log(1500)), tmp_path / "policy.npz"
-    mapping = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "algorithm": "kl_dro_dr"}
-    mapping |= {"features": {"categorical": ["colour", "size", "age"]}}
-    for number, keys in enumerate([{}, {"interactions": 2}]):
-        config = tmp_path / f"{number}.json"
-        config.write_text(json.dumps(mapping | keys))
-        answer = tmp_path / f"answer{number}.json"
-        assert run("learn", log, "--config", config, "--output", policy, "--json", answer)[0] == 0
-        assert json.loads(answer.read_text())["verdict"]["verdict"] == ("better" if keys else "not shown")
-    new = pair_log(3000).iloc[6000:]
-    served, click = drcrm.load_policy(policy), np.where(new["colour"] == new["size"], 0.5, 0.1)
-    lists = served.encoding.contexts(served.encoding.read(new))
-    value = np.add.reduceat(served.policy.marginals(lists) * click, lists.starts[:-1]).mean()
-    assert value == pytest.approx(0.95 * (0.5 - 0.4 / 16) + 0.05 * 0.3, abs=0.03)
-    path, answer = write(tmp_path, new, "new.csv"), tmp_path / "certificate.json"
-    arguments = ["certify", policy, path, "--baseline", policy, "--json", answer]
-    assert run(*arguments, "--config", tmp_path / "0.json")[0] == 0  # the policy keeps its interactions
-    assert json.loads(answer.read_text())["log"]["features"] == served.encoding.n_features
-    assert "can be exported, without lists" in run("export", policy, "--output", tmp_path / "policy.json")[2]
-
-
 def test_commands_and_decisions(tmp_path, run):
     """Learn, predict, certify and decide agree with π(a|x) ∝ exp(ψ_a·θ), and a column's value with IPS."""
     table, new = candidates(600), candidates(200, seed=5)

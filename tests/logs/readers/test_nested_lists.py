@@ -141,22 +141,6 @@ def test_a_column_of_texts_has_no_fields(flat, tmp_path):
         drcrm.read_log(path, MAPPING)
 
 
-def test_a_policy_learned_from_nested_lists_predicts_for_both_layouts(decisions, flat, tmp_path, run):
-    """One row for each decision in the output."""
-    (tmp_path / "m.yaml").write_text(json.dumps(MAPPING | {"algorithm": "cips"}))
-    write(decisions * 5, tmp_path / "log.jsonl")
-    policy = tmp_path / "policy.npz"
-    assert run("learn", tmp_path / "log.jsonl", "--config", tmp_path / "m.yaml", "--output", policy)[0] == 0
-    write(decisions, tmp_path / "new.jsonl")
-    flat.to_csv(tmp_path / "new.csv", index=False)
-    drawn = {}
-    for name in ("new.jsonl", "new.csv"):
-        assert run("predict", policy, tmp_path / name, "--output", tmp_path / "drawn.csv", "--keep", "device")[0] == 0
-        drawn[name] = pd.read_csv(tmp_path / "drawn.csv")
-    pd.testing.assert_frame_equal(drawn["new.jsonl"], drawn["new.csv"])
-    assert len(drawn["new.csv"]) == 60
-
-
 def test_a_frame_with_weights_or_missing_values_is_read_without_a_file(decisions):
     """Lists of numbers are weights. A missing value of a nullable column stays missing next to lists of objects."""
     frame = pd.DataFrame({"a": ["x", "y"] * 5, "w": [[0.5, 0.5]] * 10, "r": [0, 1] * 5, "age": [1.0, 2.0] * 5})

@@ -306,13 +306,6 @@ def test_invalid_lines_in_json_are_refused(line, message, tmp_path):
         drcrm.read_log(tmp_path / "log.jsonl", mapping)
 
 
-def test_lists_in_json_are_refused_as_features(tmp_path):
-    (tmp_path / "log.jsonl").write_text('{"tag": ["x"], "a": "v", "p": 0.5, "y": 0}\n' * 2)
-    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {"categorical": ["tag"]}}
-    with pytest.raises(InputError, match="tag has values such as lists or maps"):
-        drcrm.read_log(tmp_path / "log.jsonl", mapping)
-
-
 @pytest.mark.parametrize("number", ["1.8e19", "18000000000000000001.0"])
 def test_rounded_ids_in_json_are_refused(number, tmp_path):
     line = '{"tag": "x", "a": "v", "p": 0.5, "y": 0, "order": '
