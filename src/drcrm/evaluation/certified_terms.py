@@ -188,7 +188,10 @@ class CertifiedTerms:
         return BlockTerms.of(charged, count, self._skewness(n, bool(lacking)), charge)
 
     def _unit_values(self) -> tuple[np.ndarray, ...]:
-        """Return sign · z, the charges of unlogged actions and the gaps of each side by unit; and last the counts."""
+        """Return sign · z, the charges of unlogged actions and the gaps of each side by unit; and last the counts.
+
+        Raise InputError if units are of unequal size and the method is not asymptotic.
+        """
         sign, z = self.sign, self.policy.z
         signs = sign, -sign
         gaps = [side * factor * terms.gap(cost) for side, (terms, factor, cost) in zip(signs, self.sides, strict=False)]
@@ -196,8 +199,16 @@ class CertifiedTerms:
             z = subtract(z, self.settings.factor * self.reference.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-        values = sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps
-        return values_by_unit(self.evaluation, self.settings, *values)
+        values, log, bound = (
+            (sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps),
+            self.log,
+            self.settings.bound,
+        )
+        if not bound.asymptotic:
+            require_equal_units(log, log.units, bound.name, "choose the method 'asymptotic'")
+        if log.units is None or bound.asymptotic:
+            return unit_values(log, *values)
+        return group_means(log.units, log.count, *values)  # they keep the range of the terms in spite of rounding
 
     def _unlogged(self) -> Any:
         """Return the ``unlogged_charges`` of the policy; 0 if unsupported actions are charged already."""
@@ -300,18 +311,3 @@ def summarize_block(evaluation: Evaluation, settings: CertificateSettings, sign:
     if not evaluation.policy.importance.any():
         return BlockTerms(float(evaluation.log.count.sum()), np.nan, np.inf)
     return CertifiedTerms(evaluation, settings, True, sign, evaluation.charged is not None).summarize()
-
-
-def values_by_unit(
-    evaluation: Evaluation, settings: CertificateSettings, *values: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Return, for each vector, one value for each unit; and last how often each unit occurs.
-
-    InputError if units are of unequal size and the method is not asymptotic.
-    """
-    log, bound, units = evaluation.log, settings.bound, evaluation.log.units
-    if not bound.asymptotic:
-        require_equal_units(log, units, bound.name, "choose the method 'asymptotic'")
-    if units is None or bound.asymptotic:
-        return unit_values(log, *values)
-    return group_means(units, log.count, *values)  # they keep the range of the terms in spite of rounding
