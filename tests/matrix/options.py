@@ -1,8 +1,8 @@
 """Options of a question to drcrm, pairs of values that drcrm must refuse, and a covering array of all other pairs."""
 
+from collections import namedtuple
 from functools import cache
 from itertools import combinations, product
-from typing import NamedTuple
 
 OPTIONS = {
     "kind": ("single", "lists", "labels"),
@@ -23,23 +23,10 @@ OPTIONS = {
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
-class Row(NamedTuple):
-    """A value of each option."""
+class Row(namedtuple("Row", OPTIONS, defaults=[values[0] for values in OPTIONS.values()])):
+    """A value of each option, by default its first one."""
 
-    kind: str = "single"
-    format: str = "csv"
-    units: str = "rows"
-    propensity: str = "logged"
-    outcome: str = "click"
-    reference: str = "logging"
-    guardrail: str = "none"
-    look: str = "once"
-    estimate: str = "auto"
-    shift: str = "none"
-    features: str = "numbers"
-    extra: str = "none"
-    files: str = "one"
-    validation: str = "holdout"
+    __slots__ = ()
 
     @property
     def is_watched(self) -> bool:
@@ -64,36 +51,39 @@ COLUMNS = {  # values that need a column in the mapping
 }
 
 
-def _both(first: str, firsts: tuple, second: str, seconds: tuple, words: str) -> dict[Pair, str]:
-    names = [*OPTIONS]
-    cells = product([(first, value) for value in firsts], [(second, value) for value in seconds])
-    return {tuple(sorted(pair, key=lambda cell: names.index(cell[0]))): words for pair in cells}
+TABLES = "csv", "parquet", "jsonl", "frame"
+REFUSALS = [  # values of two options that cannot be together, and words of the refusal
+    *(("format", UNNAMED, option, values, "no named columns") for option, values in COLUMNS.items()),
+    *(
+        ("units", (units,), option, values, f"key '{units}'")
+        for option, values in COLUMNS.items()
+        if option != "units"
+        for units in ("count", "pdrop")
+    ),
+    ("format", (*TABLES, "dsjson"), "units", ("count",), "key 'count'"),
+    ("format", (*TABLES, "npz", "arrays"), "units", ("pdrop",), "key 'pdrop'"),
+    ("kind", ("single", "labels"), "units", ("pdrop",), "key 'pdrop'"),
+    ("kind", ("single", "labels"), "format", ("dsjson",), "_multi"),
+    ("kind", ("labels",), "propensity", ("rule",), "propensity is a rule"),
+    ("kind", ("labels", "lists"), "propensity", ("weights",), "propensity has weights"),
+    ("format", UNNAMED, "propensity", ("weights",), "propensity has weights"),
+    ("format", ("npz", "arrays"), "files", ("several", "folder"), "single file"),
+    ("units", ("count",), "files", ("several", "folder"), "key 'count'"),
+    ("units", ("count",), "look", ("anytime", "asymptotic"), "occur once"),
+    ("look", ("anytime", "asymptotic"), "shift", ("shift",), "--anytime bounds the mean cost"),
+    ("look", ("anytime",), "estimate", ("snips", "dr"), "--anytime needs --estimate ips"),
+    ("look", ("asymptotic",), "estimate", ("snips",), "--anytime needs --estimate ips"),
+    ("estimate", ("ips",), "shift", ("shift",), "no worst case for shift"),
+    ("reference", ("column",), "estimate", ("dr",), "needs a cost model"),
+]
 
 
 def refused_pairs() -> dict[Pair, str]:
-    """Return the pairs of values that cannot be, each with words of the refusal."""
-    refused: dict[Pair, str] = {}
-    for option, values in COLUMNS.items():
-        refused |= _both("format", UNNAMED, option, values, "no named columns")
-        if option != "units":
-            refused |= _both("units", ("count",), option, values, "key 'count'")
-            refused |= _both("units", ("pdrop",), option, values, "key 'pdrop'")
-    tables = "csv", "parquet", "jsonl", "frame"
-    refused |= _both("format", (*tables, "dsjson"), "units", ("count",), "key 'count'")
-    refused |= _both("format", (*tables, "npz", "arrays"), "units", ("pdrop",), "key 'pdrop'")
-    refused |= _both("kind", ("single", "labels"), "units", ("pdrop",), "key 'pdrop'")
-    refused |= _both("kind", ("single", "labels"), "format", ("dsjson",), "_multi")
-    refused |= _both("kind", ("labels",), "propensity", ("rule",), "propensity is a rule")
-    weighted = "propensity", ("weights",), "propensity has weights"
-    refused |= _both("kind", ("labels", "lists"), *weighted) | _both("format", UNNAMED, *weighted)
-    refused |= _both("format", ("npz", "arrays"), "files", ("several", "folder"), "single file")
-    refused |= _both("units", ("count",), "files", ("several", "folder"), "key 'count'")
-    refused |= _both("units", ("count",), "look", ("anytime", "asymptotic"), "occur once")
-    refused |= _both("look", ("anytime", "asymptotic"), "shift", ("shift",), "--anytime bounds the mean cost")
-    refused |= _both("look", ("anytime",), "estimate", ("snips", "dr"), "--anytime needs --estimate ips")
-    refused |= _both("look", ("asymptotic",), "estimate", ("snips",), "--anytime needs --estimate ips")
-    refused |= _both("estimate", ("ips",), "shift", ("shift",), "no worst case for shift")
-    refused |= _both("reference", ("column",), "estimate", ("dr",), "needs a cost model")
+    """Return the pairs of values that cannot be, each with words of the refusal. A later refusal replaces others."""
+    names, refused = [*OPTIONS], {}
+    for first, firsts, second, seconds, words in REFUSALS:
+        for pair in product([(first, value) for value in firsts], [(second, value) for value in seconds]):
+            refused[tuple(sorted(pair, key=lambda cell: names.index(cell[0])))] = words
     return refused
 
 
