@@ -1,9 +1,7 @@
 """Shared fixtures: labelled contexts, policies and logs, display names, and small sizes of what takes long."""
 
 import os
-import sys
 from importlib import import_module
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # boosted trees of two processes on two cores would wait for each other
@@ -50,10 +48,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def study():
     """Return a function that imports a module of studies/ by name."""
-    folder = str(Path(__file__).parents[1] / "studies")
-    sys.path.insert(0, folder)
-    yield import_module
-    sys.path.remove(folder)
+    return import_module
 
 
 @pytest.fixture(scope="session")

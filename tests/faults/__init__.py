@@ -6,16 +6,13 @@ docs/user-guide/reliability.md describes their results.
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import ROOT, TOY, command, contents, copied, environment, in_group, snakemake
+from fixtures.pipeline import TOY, contents, copied, remove, snakemake
 
 TABLE = "results/tiny/tables/expected_loss.csv"
 FOLDER = "results/tiny/runs/toy/seed0/replay2"
@@ -74,8 +71,7 @@ learning.fit = fit
 def copy_unfinished(finished: Path, to: Path, *lost: str) -> Path:
     """Return a copy of a finished run's folder without the tables and the ``lost`` files."""
     work = copied(finished, to / "work")
-    for name in (*lost, *(path.relative_to(work) for path in work.glob("results/tiny/tables/*"))):
-        (work / name).unlink()
+    remove(work, [*lost, *(path.relative_to(work) for path in work.glob("results/tiny/tables/*"))])
     return work
 
 
@@ -95,35 +91,6 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
         patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         yield
     shutil.rmtree(programs)
-
-
-@contextmanager
-def running(work: Path, config: Path, is_ready: Callable[[], bool]) -> Iterator[subprocess.Popen]:
-    """Start a run in a new process group, wait for ``is_ready``, and kill all its processes at the end."""
-    process = subprocess.Popen(
-        command(work, config, TABLE),
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        wait(lambda: is_ready() or process.poll() is not None)
-        assert process.poll() is None, "the run ended before the fault"
-        yield process
-    finally:
-        if in_group(process.pid):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait(is_done: Callable[[], bool], seconds: float = 240) -> None:
-    """Wait until ``is_done`` returns true."""
-    deadline = time.monotonic() + seconds
-    while not is_done():
-        assert time.monotonic() < deadline, f"the condition was not true after {seconds} s"
-        time.sleep(0.02)
 
 
 def run(work: Path, config: Path, *arguments: str, fails: bool = False) -> str:

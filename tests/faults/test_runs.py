@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import command, in_group, interrupt
+from fixtures.pipeline import command, in_group, interrupt, running, wait
 from fixtures.user_logs import MAPPING, decisions
 
 from faults import (
@@ -26,9 +26,7 @@ from faults import (
     copy_unfinished,
     fault,
     run,
-    running,
     single_line,
-    wait,
 )
 
 
@@ -60,7 +58,7 @@ def test_a_run_resumes_after_all_its_processes_were_killed(unfinished, config, f
     """The next run explains how to remove the remaining lock and changes no results."""
     with (
         fault(tmp_path, "fit", FIT, WAITING + KILLED_WHILE_WRITING),
-        running(unfinished, config, (unfinished / "started").exists) as process,
+        running(command(unfinished, config, TABLE), (unfinished / "started").exists) as process,
     ):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

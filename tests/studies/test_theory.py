@@ -1,23 +1,30 @@
-"""Tables of the lemmas, each compared with an independent computation, their figures and their command."""
+"""The theory: tables of the lemmas, the populations and divergences behind them, figures, and the command."""
 
 import os
+from itertools import product
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 import theory
+from fixtures.page_numbers import ROOT
 from lemma_figures import BOUND_LOOKS, COVERED, FIGURES, TAILS
-from lemma_tables import FEW, LEMMA_COLUMNS, SAMPLE, TABLES, expansion
-from population import Population
+from lemma_tables import LEMMA_COLUMNS, TABLES, expansion
+from other_divergences import CressieRead3, TotalVariation
+from population import Population, draw_policies, enumerate_losses
 from scipy import stats
-from scipy.optimize import minimize_scalar
+from scipy.optimize import linprog
 from theory import LEMMA_FIGURES
 
+from drcrm.arrays.validation import append_constant
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.files import write_npz
+from drcrm.paper.dataset_formats import load_digits
 from drcrm.paper.reports.plan import RC
+from drcrm.paper.simulation import generator
+from drcrm.risks import PhiBall
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
@@ -25,11 +32,6 @@ SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
 
 def table(lemma: str, populations: dict[str, Population], repetitions: int = 1, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(list(TABLES[lemma](populations, repetitions, np.random.default_rng(seed))))
-
-
-def sample(population: Population, n: int, seed: int = 0) -> np.ndarray:
-    """Return the first sample that a table of one population draws."""
-    return population.sample(n, np.random.default_rng(seed))
 
 
 @pytest.fixture(scope="module")
@@ -99,56 +101,20 @@ def test_lemma_2_in_the_next_order(skewed):
     assert far.loc["chi2", ["printed", "rescaled", "limit"]].max() < 1e-9
 
 
-def test_lemma_3_breaks_when_a_weight_reaches_0(skewed):
-    results, z = table("lemma3", {"left": skewed}), sample(skewed, SAMPLE)
-    assert results["breaking"].iloc[0] == pytest.approx(z.var() / (z.mean() - z.min()) ** 2)
-    before = results["radius"] < results["breaking"]
-    assert 10 < before.sum() < 110
-    assert (results.loc[~before, "least_weight"] == 0).all()
-    least = 1 - np.sqrt(results["radius"] / z.var()) * (z.mean() - z.min())
-    np.testing.assert_allclose(results.loc[before, "least_weight"], least[before], atol=1e-9)
+@pytest.fixture(scope="module")
+def digits() -> dict[str, Population]:
+    """The populations of the published tables."""
+    X, labels = load_digits()[0]
+    X = append_constant(X)
+    return enumerate_losses(*draw_policies(X, labels, generator("digits", 0, "theory")), X, labels)
 
 
-def test_lemma_3_agrees_with_computations_without_a_variance(skewed, coin):
-    """Before the break the penalty lies between primal and dual; the library's ball does at every radius."""
-    for population in (skewed, coin):
-        results = table("lemma3", {"left": population})
-        before = results["radius"] < results["breaking"]
-        gap = results["penalised"] - results["primal"]
-        assert gap[before].abs().max() < 1e-12
-        assert (gap[~before] > 1e-9).all()
-        assert (results["dual"] - results["primal"]).between(-1e-12, 1e-12).all()
-        np.testing.assert_allclose(results["ball"], results["primal"], atol=1e-12)
-
-
-def test_lemma_4_has_no_gap(skewed):
-    results, z = table("lemma4", {"left": skewed}), sample(skewed, SAMPLE)
-    at = np.isclose(results["temperature"], 1)
-    assert results["divergence"].max() < 1 + 1e-9
-    assert (results["dual"] >= results["primal"] - 1e-12).all()
-    np.testing.assert_allclose(results.loc[at, ["dual", "boltzmann"]].T, [results.loc[at, "primal"]] * 2, atol=1e-10)
-    cold = results["temperature"] < 0.99
-    assert (results.loc[cold, "boltzmann"] > results.loc[cold, "primal"]).all()
-    assert (results.loc[~cold & ~at, "boltzmann"] < results.loc[~cold & ~at, "primal"]).all()
-    for row in results[at].iloc[::3].itertuples():
-        dual = lambda t, e=row.radius: np.exp(t) * (e + np.log(np.exp(z / np.exp(t)).mean()))  # noqa: E731
-        least = minimize_scalar(dual, bounds=(-3, 7), method="bounded", options={"xatol": 1e-10}).fun
-        assert row.primal == pytest.approx((least - z.mean()) / z.std(), abs=1e-8)
-
-
-def test_lemma_5_is_exact_as_the_radius_vanishes(skewed):
-    results, z = table("lemma5", {"left": skewed}), sample(skewed, SAMPLE)
-    first = results.iloc[0]
-    assert first[["ratio", "premium", "reached"]].to_numpy(dtype=float) == pytest.approx(1, abs=0.01)
-    assert first["premium_sum"] == pytest.approx(1 / np.sqrt(SAMPLE), rel=0.01)
-    for row in results.iloc[20:90:20].itertuples():
-        dual = lambda t, e=row.radius: np.exp(t) * (e + np.log(np.exp(z / np.exp(t)).mean()))  # noqa: E731
-        best = minimize_scalar(dual, bounds=(-3, 7), method="bounded", options={"xatol": 1e-10})
-        gamma = np.sqrt(z.var() / (2 * row.radius))
-        s = np.exp(z / gamma) / np.exp(z / gamma).sum()
-        assert row.ratio == pytest.approx(gamma / np.exp(best.x), rel=1e-4)
-        assert row.premium == pytest.approx((s @ z - z.mean()) / (best.fun - z.mean()), rel=1e-6)
-        assert row.reached == pytest.approx(s @ np.log(len(s) * s) / row.radius, rel=1e-9)
+@pytest.mark.parametrize("lemma", ["lemma3", "lemma4", "lemma5", "weights"])
+def test_a_published_table_is_that_of_the_code(digits, lemma):
+    """The tests of pages compare the published tables with the lemmas."""
+    rows = pd.DataFrame(list(TABLES[lemma](digits, 1, generator("digits", 0, lemma))))[LEMMA_COLUMNS[lemma]]
+    published = pd.read_csv(ROOT / f"docs/results/theory_{lemma}_digits.csv.gz")
+    pd.testing.assert_frame_equal(rows, published, rtol=1e-6, atol=1e-9, check_dtype=False)
 
 
 def test_bounds_at_every_look_were_false_at_this_or_an_earlier_look(coin):
@@ -156,21 +122,6 @@ def test_bounds_at_every_look_were_false_at_this_or_an_earlier_look(coin):
     for _, shares in rows.groupby("method"):
         assert shares.is_monotonic_increasing
         assert set(shares * 3) <= {0, 1, 2, 3}
-
-
-def test_balls_of_one_value_weigh_differently(skewed):
-    results, z = table("weights", {"left": skewed}), np.sort(sample(skewed, FEW))
-    target = z.mean() + stats.norm.ppf(0.95) * z.std() / np.sqrt(FEW)
-    by = {name: group["weight"].to_numpy() for name, group in results.groupby("divergence")}
-    assert set(by) == {*SMOOTH, "total_variation", "cvar", "kl_crm"}
-    for name, weights in by.items():
-        assert weights.mean() == pytest.approx(1)
-        assert (np.diff(weights) >= -1e-9).all()
-        if name != "kl_crm":
-            assert weights.min() >= 0
-            assert weights @ z / FEW == pytest.approx(target, abs=1e-9)
-    np.testing.assert_allclose(by["chi2"], np.polyval(np.polyfit(z, by["chi2"], 1), z), atol=1e-9)
-    np.testing.assert_allclose(np.log(by["kl"]), np.polyval(np.polyfit(z, np.log(by["kl"]), 1), z), atol=1e-9)
 
 
 @pytest.mark.parametrize("lemma", ["lemma3", "lemma4", "lemma5", "weights"])
@@ -253,3 +204,61 @@ def test_a_lemma_is_tabulated_with_the_same_bytes_for_the_same_seed_and_drawn(ta
     assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     with pytest.raises(InputError, match=r"a\.csv: no column 'temperature'"):
         theory.main(["figure", "--figure", "duality", *arguments])
+
+
+@pytest.fixture
+def setting(labelled, random_policy):
+    """Return π0, a policy, and seven contexts with three labels."""
+    X, labels = labelled(n=7, labels=3)
+    return random_policy(1, labels=3), random_policy(2, labels=3), X, labels
+
+
+def test_the_distribution_has_every_pair(setting):
+    logging, policy, X, labels = setting
+    expected = {"light": [], "left": [], "right": [], "probability": []}
+    for x, truth in zip(X, labels, strict=True):
+        for action in product((0, 1), repeat=3):
+            p, q = (np.exp(rule.log_prob(x[None], np.array([action]))[0]) for rule in (logging, policy))
+            loss = sum(a != b for a, b in zip(action, truth, strict=True))
+            expected["probability"].append(p / 7)
+            expected["light"].append(min(2, q / p) * (loss - 3))
+            expected["left"].append(q / p * (loss - 3))
+            expected["right"].append(q / p * loss)
+    for tail, population in enumerate_losses(*setting).items():
+        pairs, wanted = (
+            sorted(zip(z, p, strict=True))
+            for z, p in ((population.z, population.probability), (expected[tail], expected["probability"]))
+        )
+        np.testing.assert_allclose(np.array(pairs), np.array(wanted), rtol=1e-9, atol=1e-12)
+        variance = np.average(population.z**2, weights=population.probability) - population.mean**2
+        assert population.deviation == pytest.approx(np.sqrt(variance))
+
+
+def test_too_many_pairs_or_too_few_contexts_are_an_error(random_policy):
+    policies = random_policy(0, labels=25), random_policy(1, labels=25)
+    with pytest.raises(
+        InputError, match=r"at most 10000000 pairs of a context and an action can be enumerated, got 2 · 2\^25"
+    ):
+        enumerate_losses(*policies, np.ones((2, 4)), np.zeros((2, 25), dtype=np.uint8))
+    with pytest.raises(InputError, match="the theory needs at least 2 contexts, one for each policy, got 1"):
+        draw_policies(np.ones((1, 4)), np.ones((1, 3)), np.random.default_rng(0))
+
+
+def test_cressie_and_read_with_k_3_is_coherent_and_has_a_closed_form():
+    divergence, share = CressieRead3(), np.array([0.4, 0.6])
+    t = np.geomspace(1e-3, 1e3, 50)
+    assert divergence.phi(t) == pytest.approx((t**3 - 3 * t + 2) / 6, rel=1e-9, abs=1e-9)
+    for smaller in (1e-6, 0.03, 0.3):
+        density = np.array([(1 - 0.6 * smaller) / 0.4, smaller])
+        value, worst = PhiBall(divergence, share @ divergence.phi(density))([0.0, -1.0], share)
+        assert value == pytest.approx(-0.6 * smaller, abs=1e-12)
+        assert worst == pytest.approx(share * density, abs=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.3, 1.9])
+def test_total_variation_is_a_linear_program(radius):
+    """q = 1/n + up − down with Σ up + Σ down ≤ radius."""
+    z = np.random.default_rng(0).normal(size=20)
+    ones, bounds = np.ones(20), [(0, None)] * 20 + [(0, 1 / 20)] * 20
+    solution = linprog(np.r_[-z, z], [np.r_[ones, ones]], [radius], [np.r_[ones, -ones]], [0], bounds)
+    assert PhiBall(TotalVariation(), radius)(z)[0] == pytest.approx(z.mean() - solution.fun, abs=1e-8)
