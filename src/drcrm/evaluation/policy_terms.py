@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def compute_terms(
     kind: type[Estimate],
     weight: Weight,
     risk: Risk,
-    effects: np.ndarray | None,
+    effects: Any,
     charges: Charges | None,
     extreme: float,
 ) -> Terms:
@@ -130,7 +130,6 @@ def compute_terms(
     counted = factor = used + mass
     cost = charge(log.cost, extreme, mass, counted)
     if kind.uses_model:
-        assert effects is not None
         estimate, used = kind(log.cost, log.count, modelled_cost(log, effects), log.context), limited
         expected, factor = policy.expected_cost(effects), limited if kind.uses_weights else np.zeros(len(limited))
     else:
@@ -208,13 +207,12 @@ def compute_shifted_terms(
     policy: PolicyOnLog,
     name: str,
     radius: float,
-    effects: np.ndarray | None,
+    effects: Any,
     charges: Charges | None,
     extreme: float,
 ) -> Terms:
     """Return the terms of a policy's worst case by the estimate ``name``; those of a saturated law are NaN."""
-    log, kind = policy.log, EVALUATIONS[name].normalised
-    assert kind is not None
+    log, kind = policy.log, cast(type[Estimate], EVALUATIONS[name].normalised)
     weight = check_weights(policy.importance, log, policy.name)
     supported, mass, unsupported = weigh(weight, charges, log)
     counted = factor = supported + mass
@@ -225,7 +223,6 @@ def compute_shifted_terms(
     estimate: Any = SelfNormalised(charged, log.count)
     unit, moments = gamma / (normalised := estimate.mean(counted)), None
     if kind.uses_model and not refusal:
-        assert effects is not None
         of_rows, moments = _moments(policy, effects, gamma, top)
         estimate, factor = kind(logged, log.count, of_rows, log.context), weight
     modelled, residual = estimate.model_and_residual(factor, moments)
