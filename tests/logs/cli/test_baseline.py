@@ -211,25 +211,6 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
         policy_on_rows(stored, raw_log, None, drcrm.BanditLog.from_frame(decisions(50), MAPPING))
 
 
-# Bounds that hold at every look
-
-
-def test_the_bounds_at_every_look_are_those_of_the_library(weeks, compare):
-    log, frame, stored = log_of_week(weeks, 2)
-    new, old = (mean[np.arange(ROWS), log.Y] / log.propensity for mean in means_of(weeks, frame, stored.encoding.names))
-    click = frame["click"].to_numpy()
-    known = {"largest": (1 - 0.05 * 2 / 3) / 0.05, "largest_of_baseline": (1 - 0.1 * 2 / 3) / 0.05}
-    for keys, limits in (({}, {}), ({"least_propensity": 0.05}, known)):
-        arguments = [weeks / "new.npz", weeks / "week2.csv", "--config", json.dumps(MAPPING | keys), "--anytime"]
-        answer, text = compare("certify", *arguments)
-        running = answer["running"]
-        expected = -bound_by_loops(new, click, factor=1.0, baseline=old, **limits)
-        assert running["difference_bound"] == pytest.approx(expected, abs=1e-9)
-        difference = ((old - new) * (click - new @ click / new.sum())).mean()
-        assert running["difference"] == pytest.approx(difference, abs=1e-12)
-        assert "the baseline old.npz" in text
-
-
 def test_guardrails_compare_with_the_baseline(weeks, compare, tmp_path):
     frame = pd.read_csv(weeks / "week2.csv")
     frame["returned"] = (np.arange(ROWS) % 7 == 0) * frame["click"]
