@@ -32,7 +32,7 @@ def write_table(options: argparse.Namespace) -> None:
 
     X, truth = read_truth(options.train)
     with prefix_errors(options.train):
-        labels = truth.vectors
+        labels = truth.labels
         policies = draw_policies(X, labels, generator(options.dataset, options.seed, "theory"))
         populations = enumerate_losses(*policies, X, labels)
         rng = generator(options.dataset, options.seed, options.lemma)

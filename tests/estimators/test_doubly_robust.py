@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy
@@ -164,18 +163,6 @@ def test_small_logs_keep_the_logging_policy(contexts):
         assert estimator.cost_model_.model.coef_ == pytest.approx(model.coef_, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("cost", [-1.0, 0.0, 1e6])
-def test_equal_costs_keep_the_logging_policy(cost, labels):
-    costs = labels.rows | {"cost": np.full(len(labels.Y), cost)}
-    with (
-        pytest.warns(UserWarning, match=f"{KEEPS}.*; log more"),
-        pytest.warns(ConvergenceWarning, match="DoublyRobustDRO ends where it began: all costs are equal"),
-    ):
-        estimator = DoublyRobustDRO().fit(labels.X, labels.Y, **costs, logging_policy=labels.logging_policy)
-    assert np.array_equal(estimator.coef_, labels.logging_policy.coef)
-    assert (estimator.n_iter_, estimator.converged_) == (0, True)
-
-
 def test_heldout_rows_certify_the_kept_policy(data):
     """The certificate is the same on a log of only the held-out rows, and at δ over the number of candidates."""
     estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
@@ -217,26 +204,6 @@ def test_invalid_split_parameters_are_refused(options, message, labels):
         labels.fit(DoublyRobustDRO(**options))
 
 
-@keeps_logging_policy
-@pytest.mark.parametrize("features", [None, "scores"])
-def test_rows_repeated_within_groups_teach_and_test_like_the_rows(features):
-    """Each row is a group with four copies of itself: the fit holds out the same groups and has the same bound."""
-    rng = np.random.default_rng(0)
-    X, A = np.column_stack([rng.normal(size=(400, 2)), np.ones(400)]), rng.integers(0, 2, 400)
-    cost = -(rng.random(400) < 0.3 + 0.4 * ((X[:, 0] > 0) == A)).astype(float)
-    rows, user = np.repeat(np.arange(400), 4), np.repeat(np.random.default_rng(1).permutation(400), 4)
-    settings = {"features": features} | ({} if features is None else {"max_iter": 30})
-    plain = DoublyRobustDRO(**settings).fit(
-        X[np.argsort(user[::4])], A[np.argsort(user[::4])], np.full(400, 0.5), cost[np.argsort(user[::4])]
-    )
-    grouped = DoublyRobustDRO(**settings).fit(X[rows], A[rows], np.full(1600, 0.5), cost[rows], groups=user)
-    assert np.array_equal(np.sort(user[grouped.heldout_][::4]), np.sort(plain.heldout_))
-    assert len(grouped.heldout_) == 4 * len(plain.heldout_)
-    if features is None:
-        assert plain.step_ > 0
-        assert grouped.improvement_bound_ == pytest.approx(plain.improvement_bound_, rel=0.02)
-
-
 def test_a_context_of_several_groups_can_be_on_both_sides():
     """All rows share three contexts, which are segments of users: groups, not contexts, are held out."""
     rng = np.random.default_rng(0)
@@ -247,13 +214,6 @@ def test_a_context_of_several_groups_can_be_on_both_sides():
     heldout = np.unique(user[fitted.heldout_])
     assert (len(heldout), fitted.step_ > 0) == (15, True)
     assert np.array_equal(fitted.heldout_, np.flatnonzero(np.isin(user, heldout)))
-
-
-@pytest.mark.parametrize(("groups", "message"), [([1, 2], "groups has shape"), ([None] * 200, "an id for each row")])
-def test_invalid_groups_are_refused(groups, message):
-    X, A = np.ones((200, 1)), np.arange(200) % 2
-    with pytest.raises(InputError, match=message):
-        DoublyRobustDRO().fit(X, A, np.full(200, 0.5), -A.astype(float), groups=groups)
 
 
 @pytest.mark.slow

@@ -62,16 +62,6 @@ class TestFiles:
 
 
 class TestDefaults:
-    def test_sections_and_names_are_filled_in(self):
-        config = complete(SMALL, SCHEMA)
-        assert (config["mirror"], config["run"]) == (None, ["demo"])
-        assert config["theory"] == {"datasets": [], "repetitions": 2000, "seed": 0}
-        defaults = {"actions": "labels", "drop_repeats": False, "sha256": {}, "label": "toy"}
-        assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | defaults
-        kl = config["algorithms"]["kl"]
-        assert (kl["label"], kl["group"], kl["options"]) == ("kl", "Yours", {})
-        assert {"colour", "marker"} <= kl.keys()
-
     def test_options_of_an_experiment_are_filled_in(self):
         assert complete(changed("experiments.demo", {"datasets": ["toy"]}), SCHEMA)["experiments"]["demo"] == {
             "datasets": ["toy"],

@@ -167,12 +167,6 @@ def test_numbers_of_seeds_that_are_not_whole_are_an_error(value):
     assert fault_of("experiments.demo.seeds", value).startswith("config: experiments.demo.seeds: ")
 
 
-@pytest.mark.parametrize("value", [2.0, "2", "2.0", "2e0"])
-def test_whole_numbers_of_seeds_are_integers(value):
-    seeds = complete(changed("experiments.demo.seeds", value), SCHEMA)["experiments"]["demo"]["seeds"]
-    assert (seeds, type(seeds)) == (2, int)
-
-
 def test_the_reference_of_tests_is_an_algorithm_of_the_experiment():
     """The default, poem, may be absent."""
     assert complete(SMALL, SCHEMA)["experiments"]["demo"]["reference"] == "poem"
@@ -203,10 +197,3 @@ def test_the_reference_of_tests_is_an_algorithm_of_the_experiment():
 def test_a_logging_policy_that_cannot_be_made_or_lacks_coefficients_is_refused(options, message):
     experiment = {**SMALL["experiments"]["demo"], "algorithms": ["cips"], **options}
     assert fault_of("experiments.demo", experiment).startswith(message)
-
-
-@pytest.mark.parametrize(
-    "value", ["crf", "uniform", {"epsilon_greedy": {"epsilon": 0.2}}, {"softmax": {"temperature": 0.1}}]
-)
-def test_logging_policies_have_the_names_of_simulators(value):
-    assert complete(changed("experiments.demo.logging", value), SCHEMA)["experiments"]["demo"]["logging"] == value

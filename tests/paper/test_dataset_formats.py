@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.pipeline import SCHEMA, changed, error_of, fault_of, run_step
+from fixtures.pipeline import error_of, fault_of, run_step
 from fixtures.user_input import refusal
 from scipy import sparse
 
 from drcrm.errors import InputError
 from drcrm.files import read_npz
-from drcrm.paper.config import complete
 from drcrm.paper.dataset_formats import DatasetSpec, load, load_digits, read_file, scaled
 
 PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
@@ -101,12 +100,6 @@ class TestReading:
         path = write(tmp_path / "a.bz2", LINE + line + "\n" + LINE)
         assert refusal(read_file, path, FOUR).startswith(f"{path}: line 2, {line!r}: {fault}")
 
-    @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
-    def test_no_rows(self, tmp_path, text):
-        path = write(tmp_path / "a.svm", text)
-        with pytest.raises(InputError, match=f"{path}: no rows"):
-            read_file(path, FOUR)
-
     @pytest.mark.parametrize(
         ("name", "content"),
         [
@@ -177,15 +170,6 @@ class TestLoading:
             for role, texts in (("train", train), ("test", test))
         ]
         return load(DatasetSpec(**{"features": 4, "labels": [0, 1, 2], **spec}), *paths)
-
-    def test_files_are_joined_in_order(self, tmp_path):
-        (X, labels), (X_test, labels_test) = self.load(
-            tmp_path, ["0 1:1\n", "1 2:2\n2 3:3\n"], ["0 4:4\n"], rows=(3, 1)
-        )
-        np.testing.assert_array_equal(X, np.eye(3, 4) * [1, 2, 3, 0])
-        np.testing.assert_array_equal(labels, np.eye(3))
-        assert X_test.tolist() == [[0, 0, 0, 4]]
-        assert labels_test.tolist() == [[1, 0, 0]]
 
     @pytest.mark.parametrize(("line", "is_sparse"), [("0 1:1\n", False), ("0 1:0\n1 1:1\n", True)])
     def test_dense_from_a_quarter_of_nonzeros_in_the_training_part(self, tmp_path, line, is_sparse):
@@ -370,8 +354,3 @@ def test_faults_of_a_file_name_the_line_and_the_repair(tmp_path, capsys, content
 )
 def test_keys_that_do_not_fit_the_format_are_refused(entry, message):
     assert message in fault_of("datasets.toy", entry)
-
-
-def test_a_path_is_enough():
-    entry = complete(changed("datasets.toy", {"path": "data/a.npz"}), SCHEMA)["datasets"]["toy"]
-    assert (entry["path"], entry["actions"], entry["label"]) == ("data/a.npz", "labels", "toy")

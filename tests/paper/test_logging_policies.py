@@ -59,17 +59,6 @@ def test_labels_that_are_never_or_always_positive_are_certain(data):
     assert LabelTruth(labels).absent().tolist() == [False, True, False]
 
 
-def test_skyline_is_the_best_of_the_grid_on_the_heldout_part(labelled):
-    X, labels = labelled(1, n=200, features=5, labels=3, density=0.7)
-    grid = [0.001, 0.1, 10.0]
-    policy, C = fit_skyline(X[:100], labels[:100], X[100:], labels[100:], grid)
-    truth = LabelTruth(labels[100:])
-    losses = {value: truth.losses(fit_crf(X[:100], labels[:100], value), X[100:])["greedy_loss"] for value in grid}
-    assert losses[C] == min(losses.values())
-    assert policy.coef == pytest.approx(fit_crf(X[:100], labels[:100], C).coef, abs=2e-5)
-    assert losses[C] < truth.losses(ExponentialPolicy(np.zeros((5, 3))), X[100:])["greedy_loss"]
-
-
 def test_features_for_which_crfsuite_stays_at_zero_are_an_error(data):
     X, labels = data
     X = X * [1000.0, 1, 1, 1, 1]
@@ -148,15 +137,6 @@ def test_probabilities_of_actions_and_labels(value, of_actions, of_labels):
     Y = RNG.integers(2, size=(200, 5))
     expected = np.where(Y, of_labels, 1 - of_labels).prod(axis=1)
     np.testing.assert_allclose(np.exp(labels.log_prob(X, Y)), expected, atol=1e-12)
-
-
-def test_unsupported_actions_are_never_logged():
-    policy = function_of_crf(SoftmaxPolicy(COEF), {"softmax": {"unsupported": 0.4}})
-    is_missing = policy.marginals(X).max(axis=0) == 0
-    assert is_missing.sum() == 2
-    log = replay(policy, X, RNG.integers(5, size=200), 5, np.random.default_rng(0))
-    assert not is_missing[log.Y].any()
-    np.testing.assert_allclose(log.propensity, policy.marginals(X)[log.context, log.Y])
 
 
 def test_a_users_class_gets_contexts_without_the_constant(tmp_path, monkeypatch):

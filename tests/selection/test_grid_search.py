@@ -57,17 +57,6 @@ def test_fits_are_scored_on_heldout_rows_with_the_training_clip(logged, parts):
         assert index == -1 if name in MODELLED else column[index] == column.min()
 
 
-def test_a_tiny_heldout_propensity_leaves_the_clipped_scores(logged):
-    log = logged()
-    tiny = log.replace(propensity=np.where(np.arange(len(log.Y)) == 0, 5e-324, log.propensity))
-    fits = learn(
-        log, Algorithm("CIPS"), BanditLog(tiny.X, tiny.Y, tiny.propensity, tiny.cost, tiny.context)
-    ).as_arrays()
-    assert np.isnan(fits["scores"][0, :4]).tolist() == [True, False, True, False]
-    assert fits["chosen"][:4].tolist() == [-1, 0, -1, 0]
-    assert np.isnan([*fits["grid"], *fits["tilt"]]).tolist() == [True, True]
-
-
 def test_hopeless_fits_end_early_and_the_choice_stays(monkeypatch, logged, parts):
     train, heldout = parts(logged(5, n=200, features=11, labels=5, scale=0.1))
     arguments = train, Algorithm("POEM", "variance_penalty", [1e-3, 0.1, 10.0, 100.0, 1000.0]), heldout

@@ -136,17 +136,6 @@ def test_logarithmic_smoothing_needs_costs_of_at_most_0(logged):
     assert np.isnan(score(log.with_cost(log.cost + 5), np.full((4, 2), 3.0))["ls_bound"])
 
 
-def test_a_policy_without_weight_has_no_ratio_and_is_never_chosen_by_one(logged, parts):
-    _, heldout = parts(logged(4))
-    X = np.ones((heldout.X.shape[0], 1))
-    log = BanditLog(X, np.ones_like(heldout.Y), heldout.propensity, heldout.cost, heldout.context)
-    away, *others = (score(log, np.full((1, 2), u), model=make_model(features=1)) for u in (-1e4, 0.0, 1.0))
-    assert {name for name, value in away.items() if np.isnan(value)} == {*SELF_NORMALISED, "snips_bound"}
-    assert away["ips"] == 0
-    for name in (*SELF_NORMALISED, "snips_bound"):
-        assert choose([away[name], *(scores[name] for scores in others)], [1.0, 2.0, 3.0]) in (1, 2)
-
-
 @pytest.mark.parametrize("is_cloned", [False, True])
 def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned):
     """The policy's coefficients have an intercept; the baseline is π0, or the logged costs for a cloned π0."""

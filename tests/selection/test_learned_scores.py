@@ -125,28 +125,6 @@ def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
         assert candidate.policy.marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:DoublyRobustDRO keeps π0",
-    "ignore:DoublyRobustDRO did not converge",  # the objective has kinks at the limit of the weights
-)
-def test_scores_learn_what_a_linear_policy_cannot():
-    log, logging = draw_log(2000)
-    X, best = draw_contexts(2000, np.random.default_rng(2))
-    shares = {}
-    for features in (None, "scores"):
-        estimator = DoublyRobustDRO(features=features, radius=1e-3)
-        estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=3)
-        shares[features] = estimator.predict_proba(X)[np.arange(2000), best].mean()
-    assert shares["scores"] > 0.65
-    assert shares["scores"] > shares[None] + 0.1
-    assert estimator.improvement_bound_ < 0
-    heldout, _ = draw_log(4000, 3, logging)
-    value = off_policy_value(estimator, heldout, cost_model=estimator.cost_model_)
-    best = draw_contexts(4000, np.random.default_rng(3))[1]
-    truth = -(0.1 + 0.6 * estimator.predict_proba(heldout.X)[np.arange(4000), best])
-    assert value.low - 0.02 < truth.mean() < value.high + 0.02
-
-
 def test_ineligible_actions_are_not_listed():
     log, logging = draw_log(600)
     eligible = np.random.default_rng(4).random((600, 3)) < 0.6
@@ -261,17 +239,6 @@ def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(t
             assert draws[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
             rows_checked += 1
     assert rows_checked > 5
-
-
-def test_sparse_features_have_the_same_scores():
-    log, logging = draw_log(300)
-    dense, sparse_ = (
-        learn_over_scores(log.replace(X=form(log.X)), ALGORITHM, None, LoggingPolicy(logging)).candidates[0].policy
-        for form in (np.asarray, sparse.csr_array)
-    )
-    X = draw_contexts(100, np.random.default_rng(7))[0]
-    # the Nyström map centres dense features only, which rounds its kernel in another way
-    assert sparse_.marginals(sparse.csr_array(X)) == pytest.approx(dense.marginals(X), abs=1e-6)
 
 
 @pytest.mark.usefixtures("shipped_sizes")

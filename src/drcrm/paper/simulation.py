@@ -94,11 +94,6 @@ class LabelTruth:
         """Return the truth of some contexts."""
         return LabelTruth(self.labels[rows])
 
-    @property
-    def vectors(self) -> np.ndarray:
-        """The labels, (n, q)."""
-        return self.labels
-
     def absent(self) -> np.ndarray:
         """Return the mask of labels without a positive context, (q,)."""
         return ~self.labels.any(axis=0)
@@ -128,13 +123,11 @@ class LabelTruth:
         return 4 * rank // len(rank)
 
     def cost(self, Y: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
-        """Return the translated cost of logged actions, (n,). Raise InputError unless the clicks are certain."""
-        _check_certain(clicks)
+        """Return the translated cost of logged actions, (n,). It has no clicks."""
         return hamming_cost(Y, self.labels[context])
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
         """Convert a mean cost to the unit of the loss, cost + q."""
-        _check_certain(clicks)
         return cost + self.labels.shape[1]
 
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
@@ -172,11 +165,6 @@ class ClassTruth:
         """Return the truth of some contexts."""
         return ClassTruth(self.labels[rows], self.actions.shape[0])
 
-    @property
-    def vectors(self) -> np.ndarray:
-        """Raise InputError, because classes are not label vectors."""
-        raise InputError("expected label vectors, got one action of K")
-
     def absent(self) -> np.ndarray:
         """Return the mask of classes without a context, (K,)."""
         return np.bincount(self.labels, minlength=self.actions.shape[0]) == 0
@@ -206,19 +194,17 @@ class ClassTruth:
         0, no random number is drawn.
         """
         right = self.labels[context] == A
-        if _check_rates(clicks) != CERTAIN:
+        if tuple(clicks) != CERTAIN:
             right = rng.random(len(right)) < np.where(right, *clicks)
         return np.where(right, -1.0, 0.0)
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
         """Convert a mean cost to an error rate, (cost + right)/(right − wrong) with the two click probabilities."""
-        right, wrong = _check_rates(clicks)
+        right, wrong = clicks
         return (cost + right) / (right - wrong)
 
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
         """Return expected and greedy loss, the means of 1 − π(a*|x) and of 1[a ≠ a*] for the most probable action a."""
-        if absent is not None:
-            raise InputError("absent labels can count as ½ only for label vectors, got one action of K")
         return error_rates(policy.marginals(X), policy.greedy(X), self.labels)
 
     def losses_of_probabilities(self, probability: np.ndarray) -> dict[str, float]:
@@ -239,18 +225,6 @@ def as_truth(labels, n_actions: int | None = None) -> Truth:
     if np.ndim(labels) == 1 and np.size(labels):
         return ClassTruth(labels, int(np.max(labels)) + 1 if n_actions is None else n_actions)
     return LabelTruth(labels)
-
-
-def _check_rates(clicks: Rates) -> tuple[float, float]:
-    right, wrong = map(float, clicks)
-    if not 0 <= wrong < right <= 1:
-        raise InputError(f"click rates must satisfy 1 ≥ right > wrong ≥ 0, got {right:g} and {wrong:g}")
-    return right, wrong
-
-
-def _check_certain(clicks: Rates) -> None:
-    if _check_rates(clicks) != CERTAIN:
-        raise InputError("click rates need one action of K, got label vectors")
 
 
 def generator(dataset: str, seed: int, step: str) -> np.random.Generator:

@@ -45,15 +45,10 @@ def test_a_difference_is_listed_for_the_algorithms_it_concerns(option, value, se
 
 
 @pytest.mark.parametrize("n", [2, 20])
-def test_p_value_and_interval_are_those_of_scipy(n):
-    rng = np.random.default_rng(n)
-    first, second = rng.normal(size=n), rng.normal(size=n) + 0.5
-    expected = stats.ttest_rel(second, first, alternative="greater").pvalue
-    assert larger_p_value(second, first) == pytest.approx(expected, rel=1e-10)
-    summary = interval(first)
-    ends = stats.t.interval(0.95, n - 1, first.mean(), stats.sem(first))
-    assert (summary["low"], summary["high"]) == pytest.approx(ends)
-    assert summary["standard_error"] == pytest.approx(stats.sem(first))
+def test_an_interval_is_that_of_scipy(n):
+    losses = np.random.default_rng(n).normal(size=n)
+    ends = stats.t.interval(0.95, n - 1, losses.mean(), stats.sem(losses))
+    assert [*interval(losses).values()] == pytest.approx([losses.mean(), stats.sem(losses), *ends])
 
 
 @pytest.mark.parametrize(
@@ -102,13 +97,6 @@ def test_only_planted_differences_are_significant():
     assert table["p_value"]["cips"] == pytest.approx(expected)
     tested = table["p_value"].dropna()
     assert table["p_holm"][tested.index].to_numpy() == pytest.approx(multipletests(tested, method="holm")[1])
-
-
-def test_one_seed_has_means_without_tests():
-    table = compare(losses(1))
-    assert table["p_value"].isna().all()
-    assert table["mean"].notna().all()
-    assert table["best"].sum() == 1
 
 
 def test_the_skyline_is_not_compared_with_the_paper():
@@ -216,17 +204,6 @@ def test_ranks_over_data_sets_are_those_of_the_published_example(alternative):
     assert np.isnan(table["p_adjusted"]["poem"])
 
 
-@pytest.mark.parametrize("signs", [(1, 1, 1, 1, 1), (1, 1, 1, 1, -1)])
-def test_signed_ranks_by_hand(signs):
-    """Of 2⁵ equally likely sums of signed ranks, one is as small if all five are smaller, two if the least is not."""
-    losses = [[1.0, 1.0 - sign * size] for sign, size in zip(signs, (0.5, 0.4, 0.3, 0.2, 0.1), strict=True)]
-    for alternative, factor in (("less", 1), ("two-sided", 2)):
-        table, _ = ranks_of(losses, ["poem", "kl_dro"], alternative=alternative)
-        row = table[table["algorithm"] == "kl_dro"].iloc[0]
-        assert row["p_adjusted"] == pytest.approx(factor * (1 if signs[-1] == 1 else 2) / 32)
-        assert np.isnan(row["friedman_p"])  # of two algorithms
-
-
 @pytest.mark.parametrize(("k", "critical"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (10, 3.164)])
 def test_nemenyi_has_the_published_critical_values(k, critical):
     """Demšar 2006, table 5: p is 0.05 if ranks differ by q √(k (k + 1)/(6 N))."""
@@ -280,7 +257,6 @@ def test_captions_of_tests_state_them():
     first = printed["differences_to_kl_dro"]["differences_to_kl_dro"].caption
     assert "on the test sets of a and b minus that of kl dro on the same seed" in first
     assert "one-tailed paired t-test for a smaller loss, adjusted by Holm" in first
-    assert first.endswith("Replay count 4, 6 seeds.")
     assert set(printed) >= {"average_ranks", "differences_to_kl_dro"}
     sections = report_tables(frames, plan)
     assert list(sections["Ranks over data sets"]) == [

@@ -6,11 +6,8 @@ import subprocess
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from fixtures.pipeline import error_of, plan_of, run_step
-from scipy import stats
 
 CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
@@ -50,34 +47,6 @@ def test_collect_keeps_every_digit(toy):
     assert (toy / "metrics.csv").read_text().splitlines() == parts[0] + parts[1][1:]
 
 
-def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
-    """scipy gives the same p-values. Data sets that only the replay-count figure shows come last."""
-    rng, poem = np.random.default_rng(0), metrics.replace({"algorithm": {"kl_dro": "poem"}})
-    runs = [poem.assign(dataset=name, seed=seed) for name in ("a", "b", "c") for seed in range(3)]
-    losses = pd.concat(runs, ignore_index=True)
-    losses["expected_loss"] += 0.1 * rng.normal(size=len(losses))
-    losses.to_csv(tmp_path / "metrics.csv", index=False)
-    assert make_tables(tmp_path / "metrics.csv", tmp_path, plan_of(datasets=["c", "a"], seeds=3)) == 0
-    table = pd.read_csv(tmp_path / "tables/differences_to_poem.csv")
-    order = list(dict.fromkeys(zip(table["dataset"], table["replay_count"], strict=True)))
-    assert order == [(name, count) for name in ("c", "a", "b") for count in (1, 4)]
-    keys = ["dataset", "replay_count", "selection", "algorithm"]
-    by_run = losses.set_index([*keys, "seed"]).sort_index()["expected_loss"]
-    rows = table[table["metric"] == "expected_loss"].set_index(keys)
-    assert set(rows.index) == {(*key, "ips", name) for key in order for name in ("cips", "dr")}
-    for (*run, algorithm), row in rows.iterrows():
-        ours, theirs = by_run[*run, algorithm], by_run[*run, "poem"]
-        p_value = stats.ttest_rel(ours, theirs, alternative="greater").pvalue
-        assert (row["p_larger"], row["p_smaller"]) == pytest.approx((p_value, 1 - p_value))
-        assert (row["difference"], row["n_seeds"]) == (pytest.approx((ours - theirs).mean()), 3)
-    means = pd.read_csv(tmp_path / "tables/expected_loss.csv").set_index(["dataset", "algorithm"])
-    expected = losses[losses["selection"].eq("ips") & losses["replay_count"].eq(4)]
-    expected = expected.groupby(["dataset", "algorithm"])["expected_loss"]
-    np.testing.assert_allclose(means["mean"], expected.mean()[means.index])
-    np.testing.assert_allclose(means["standard_error"], expected.sem()[means.index])
-    assert (means["n_seeds"] == 3).all()
-
-
 def test_an_experiment_without_the_papers_data_and_poem_has_no_empty_tables(toy, tmp_path):
     """Tables of an earlier configuration are removed."""
     (tmp_path / "tables").mkdir()
@@ -97,27 +66,6 @@ def test_collect_refuses_another_table(toy, tmp_path, capsys):
         runs = [toy / "replay4/metrics.csv", tmp_path / "a.csv"]
         error = error_of(capsys, "collect", {"runs": runs}, {"table": tmp_path / "metrics.csv"})
         assert error.startswith(f"{tmp_path / 'a.csv'}: no column ")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no such file"),
-        (b"", "not a readable csv file (No columns to parse from file)"),
-        (b"\xff\xfe\x00\x81", "not a readable csv file ("),
-        (b"dataset,seed\ntoy,0\n", "no column 'replay_count', expected dataset, replay_count, seed, "),
-    ],
-)
-@pytest.mark.parametrize("step", ["tables", "figure"])
-def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, content, message):
-    path = tmp_path / "metrics.csv"
-    if content is not None:
-        path.write_bytes(content)
-    parameters = plan_of(figure="grid")
-    outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
-    outputs |= {"latex": tmp_path / "a.tex", "more": tmp_path / "more"}
-    error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
-    assert error.startswith(f"{path}: {message}")
 
 
 def git(folder: Path, *command: object) -> None:

@@ -90,16 +90,6 @@ def errors(probability: np.ndarray, labels: np.ndarray) -> list[float]:
 LOSSES = ["expected_loss", "greedy_loss"]
 
 
-def test_the_log_has_one_action_per_row_and_clicks_as_costs(single):
-    log = read_npz(single / "log.npz", ["Y", "cost", "propensity", "context", "n_actions", "X", "train", "heldout"])
-    policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
-    assert log["Y"].ndim == 1
-    assert int(log["n_actions"]) == K
-    assert log["propensity"] == pytest.approx(policy.marginals(log["X"])[log["context"], log["Y"]], rel=1e-12)
-    assert set(log["cost"]) == {-1.0, 0.0}
-    assert (log["train"].sum(), log["heldout"].sum()) == (270, 90)
-
-
 def test_losses_are_error_rates(single, rows):
     X, truth = read_truth(single / "test.npz")
     fits = read_npz(single / "kl_dro.npz", ["coef", "chosen"])

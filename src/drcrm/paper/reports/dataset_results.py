@@ -228,32 +228,9 @@ def findings(results: DatasetResults) -> list[str]:
         f"On {data} **{label}** is best: {loss} {wrong}. "
         f"Expected losses for comparison: π0 {expected[LOGGING]}, CIPS (the plain estimate) {expected[BASELINE]}, full "
         f"supervision ({supervised}) {expected[SKYLINE]}.",
-        _gap_closed(results, best, label),
         _algorithms_beaten(results, table, best, label),
     ]
     return [*filter(None, texts)]
-
-
-def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
-    """Return how much of the gap between CIPS and full supervision the best algorithm and π0 close."""
-    means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
-    numbers = {name: number(mean) for name, mean in means.items()}
-    greedy = (
-        f"Greedy losses, of the most probable actions: {label} {numbers[best]}, π0 {numbers[LOGGING]}, CIPS "
-        f"{numbers[BASELINE]}, full supervision {numbers[SKYLINE]}."
-    )
-    if np.isnan(list(means.values())).any():
-        return f"{greedy} A seed is missing, so the gap between CIPS and full supervision cannot be measured."
-    if means[BASELINE] <= means[SKYLINE]:
-        return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
-    gap = closed_gap(results).set_index("algorithm")["mean"]
-    closed = gap.map(lambda share: f"{number(share, '.0f')} %")
-    logging = f"closes {closed[LOGGING]} of it" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
-    gain = "" if gap[best] > gap[LOGGING] else ", less than π0"
-    return (
-        f"{greedy} {label} closes {closed[best]} of the gap between CIPS and full supervision{gain}. "
-        f"π0 itself {logging}."
-    )
 
 
 def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, label: str) -> str:

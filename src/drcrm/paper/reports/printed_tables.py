@@ -43,7 +43,10 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
             for metric, by in product(dict.fromkeys(published["metric"]), plan.selections)
         }
     if (paired := tables.get(paired_name := f"differences_to_{plan.reference}")) is not None:
-        printed[paired_name] = _print_all_differences(paired, plan)
+        printed[paired_name] = {
+            f"{metric}_by_{by}": print_differences(paired, metric, by, plan)
+            for metric, by in product(dict.fromkeys(paired["metric"]), plan.selections)
+        }
     if (ranks := tables.get("average_ranks")) is not None:
         cells = ranks[["metric", "selection"]].drop_duplicates().itertuples(index=False)
         printed["average_ranks"] = {f"{metric}_by_{by}": print_ranks(ranks, metric, by, plan) for metric, by in cells}
@@ -79,7 +82,7 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
     title = label if re.fullmatch("[A-Za-z -]+", label) else plan.reference.replace("_", " ")
     if (paired := tables.get(f"differences_to_{plan.reference}")) is not None:
         sections[f"Differences to {label}"] = {
-            f"{titles[metric]} compared with {title}": print_differences_by_count(paired, metric, headline, plan)
+            f"{titles[metric]} compared with {title}": print_differences(paired, metric, headline, plan)
             for metric in dict.fromkeys(paired["metric"])
         }
     if (ranks := tables.get("average_ranks")) is not None:
@@ -257,26 +260,7 @@ def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[s
     }
 
 
-def _print_all_differences(table: pd.DataFrame, plan: Plan) -> dict[str, PrintedTable]:
-    """Return the paired differences at the first replay count, then at others, in each loss by each criterion."""
-    cells = list(product(dict.fromkeys(table["metric"]), plan.selections))
-    first = table[(table["replay_count"] == plan.counts[0]) & table["dataset"].isin(plan.datasets)]
-    at_first = {f"{metric}_by_{by}": print_differences(first, metric, by, plan) for metric, by in cells}
-    by_count = {
-        f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan) for metric, by in cells
-    }
-    return at_first | (by_count if len(first) < len(table) else {})
-
-
 def print_differences(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
-    """Return the differences to the reference in one loss at one replay count: algorithms × data sets."""
-    by_count = print_differences_by_count(table, metric, selection, plan)
-    caption = f"{by_count.caption} Replay count {table['replay_count'].iloc[0]}, {plan.names.seeds(_seeds(table))}."
-    frame = by_count.frame.drop(columns=["Δ", "Seeds"]).set_index("Data").T.rename_axis("").reset_index()
-    return PrintedTable(caption, frame.rename_axis(columns=None))
-
-
-def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, plan: Plan) -> PrintedTable:
     """Return the differences to the reference in one loss: data sets and replay counts × algorithms."""
     names, chosen = plan.names, table[(table["metric"] == metric) & (table["selection"] == selection)]
     tests = (

@@ -47,7 +47,7 @@ def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     n_labels = len(labels) if isinstance(labels, list) else labels
     origin = Path(files["train"]).with_name("origin.json")
     if "embedded" in settings:
-        parts, record = _embedded(settings, n_labels, single)
+        parts, record = load_digits(single), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
     elif "path" in settings:
         *parts, n_labels, record = _from_paths(settings, n_labels, single)
     else:
@@ -61,16 +61,6 @@ def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     known = {"n_actions": np.array(n_labels)} if single else {}
     write_npz(files["train"], X=X, labels=labels, **known)
     write_npz(files["test"], X=X_test, labels=labels_test, **known)
-
-
-def _embedded(settings: Mapping[str, Any], n_labels: int, single: bool) -> tuple[tuple[Contexts, Contexts], Record]:
-    train, test = load_digits(single)
-    rows = [len(train[1]), len(test[1])]
-    shape = {"features": train[0].shape[1], "labels": 10, "rows": rows}
-    configured = {"features": settings["features"], "labels": n_labels, "rows": settings.get("rows", rows)}
-    if configured != shape:
-        raise InputError(f"digits has {shape}, but the configuration says {configured}")
-    return (train, test), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
 def _from_paths(settings: Mapping[str, Any], n_labels: int | None, single: bool) -> tuple[Any, ...]:
