@@ -71,22 +71,32 @@ def test_an_estimator_fits_a_regressor_to_its_training_rows():
 
 
 def test_models_of_label_vectors_and_failing_regressors_are_refused():
-    labels = np.column_stack([Y == 0, Y == 1])
-    options = {"propensity": np.full(90, 0.25), "cost": COST, "cost_model": LinearRegression()}
-    with pytest.raises(InputError, match="a regressor cannot model the costs of 2 labels"):
-        DoublyRobustDRO(safe=False).fit(X, labels, **options)
-    with pytest.raises(InputError, match=r"cannot be fitted by KNeighborsRegressor\(n_neighbors=-1\)"):
-        RegressorModel(KNeighborsRegressor(-1)).fit(LOG)
-    with pytest.raises(InputError, match="the cost model is not fitted: call fit"):
-        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=RegressorModel(LinearRegression()))
-    with pytest.raises(InputError, match="a regressor of scikit-learn, or a function of X"):
-        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LogisticRegression())
+    labels, uniform = np.column_stack([Y == 0, Y == 1]), SoftmaxPolicy(np.zeros((3, 4)))
+    label_log = BanditLog(X, labels, np.full(90, 0.25), COST)
     model = RegressorModel(LinearRegression()).fit(LOG)
-    assert off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dm", cost_model=model) == pytest.approx(
-        COUNT @ model.effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
-    )
-    with pytest.raises(InputError, match="the cost model has 4 actions, the log has one of 3"):
-        model.effects(X, BanditLog(X, Y, np.full(90, 0.25), COST).actions)
+    regressor, unfitted = {"cost_model": LinearRegression()}, {"cost_model": RegressorModel(LinearRegression())}
+    for call, arguments, options, message in (
+        (off_policy_value, (ExponentialPolicy(np.zeros((3, 2))), label_log, "dr"), regressor, "costs of 2 labels"),
+        (
+            DoublyRobustDRO().fit,
+            (X, labels, label_log.propensity, COST),
+            regressor,
+            "cannot model the costs of 2 labels",
+        ),
+        (off_policy_value, (uniform, LOG, "dr"), unfitted, "is not fitted: call fit"),
+        (
+            off_policy_value,
+            (uniform, LOG, "dr"),
+            {"cost_model": LogisticRegression()},
+            "a regressor of scikit-learn, or",
+        ),
+        (RegressorModel(KNeighborsRegressor(-1)).fit, (LOG,), {}, r"fitted by KNeighborsRegressor\(n_neighbors=-1\)"),
+        (model.effects, (X, BanditLog(X, Y, LOG.propensity, COST).actions), {}, "4 actions, the log has one of 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call(*arguments, **options)
+    expected = COUNT @ model.effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
+    assert off_policy_value(uniform, LOG, "dm", cost_model=model) == pytest.approx(expected)
 
 
 def test_a_mapping_names_a_regressor_and_the_policy_file_stores_it(tmp_path, run):
@@ -144,10 +154,3 @@ def test_a_regressor_is_cross_fitted_where_a_model_is_evaluated(has_groups):
     assert off_policy_value(policy, log, "ips", cost_model=memory) == off_policy_value(policy, log, "ips")
     with pytest.raises(InputError, match="needs cost_model=, a cost model that was fitted to other rows"):
         policy_certificate(policy, log, "dr", method="betting", low=-4, high=4, cost_model=memory)
-
-
-def test_labels_need_an_additive_model_everywhere():
-    log = BanditLog(X, np.eye(2, dtype=int)[Y % 2] | [0, 1], np.full(90, 0.25), COST)
-    policy = ExponentialPolicy(np.zeros((3, 2)))
-    with pytest.raises(InputError, match="a regressor cannot model the costs of 2 labels"):
-        off_policy_value(policy, log, "dr", cost_model=LinearRegression())

@@ -11,7 +11,7 @@ from drcrm.cost_models.base import TabularModel
 from drcrm.errors import InputError
 from drcrm.logging_policy import LoggingPolicy
 from drcrm.policies.base import MixturePolicy
-from drcrm.policies.prepared_log import PreparedLog, importance_weights, select_occurring
+from drcrm.policies.prepared_log import select_occurring
 
 M, EXPLORE = 5, 0.3
 VECTORS = np.array(list(product([0, 1], repeat=3)))
@@ -114,32 +114,21 @@ def make_log(kind: str, seed: int = 2) -> tuple[BanditLog, object, list]:
 
 @pytest.mark.parametrize("explore", [0.0, EXPLORE])
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])
-def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, explore):
+def test_a_log_has_the_probabilities_of_its_rows_and_the_expected_costs_of_its_contexts(kind, explore):
     whole, policy, actions = make_log(kind)
-    mixed, log = policy.with_exploration(explore), whole.without_empty_rows()
+    mixed, log, X = policy.with_exploration(explore), whole.without_empty_rows(), whole.actions.unbind(whole.X)
+    of_rows = mixed.log_prob(X, whole.Y, whole.context)[whole.count > 0]
+    np.testing.assert_allclose(mixed.log_prob_of_rows(log), of_rows, rtol=1e-12)
+    np.testing.assert_allclose(mixed.marginals_on(whole.X, whole.actions), mixed.marginals(X), rtol=1e-12)
     effects = np.random.default_rng(4).normal(size=(whole.X.shape[0], *log.actions.effect_shape))
-    kept = select_occurring(effects, whole)
-    prepared, log_prob = PreparedLog(log, kept), mixed.log_prob_of_rows(log)
-    X, occurs = whole.actions.unbind(whole.X), whole.count > 0
-    of_rows = mixed.log_prob(X, whole.Y, whole.context)[occurs]
-    np.testing.assert_allclose(log_prob, of_rows, rtol=1e-12)
-    np.testing.assert_allclose(importance_weights(log_prob, log), np.exp(of_rows) / log.propensity, rtol=1e-12)
-    components = mixed.components(log.X, log.actions, "")
+    kept, components = select_occurring(effects, whole), mixed.components(log.X, log.actions, "")
     expected = sum(share * log.actions.expected_cost(mean, kept) for share, mean in components)
-    contexts = np.unique(whole.context[occurs])
-    assert 1 not in contexts
-    for number, (context, probability) in enumerate(
-        zip(contexts, [law(mixed, X, {}, actions)[context] for context in contexts], strict=True)
-    ):
+    for number, context in enumerate(np.unique(whole.context[whole.count > 0])):
         if kind == "labels":
             costs = actions[context] @ effects[context, :-1] + effects[context, -1]
         else:
             costs = np.split(effects, np.cumsum(SIZES)[:-1])[context] if kind == "lists" else effects[context]
-        assert expected[number] == pytest.approx(probability @ costs, rel=1e-12)
-        rows = np.flatnonzero(log.context == number)
-        place = [np.flatnonzero((actions[context] == y).reshape(len(costs), -1).all(axis=1))[0] for y in log.Y[rows]]
-        assert prepared.modelled_cost[rows] == pytest.approx(costs[place], rel=1e-12)
-    np.testing.assert_allclose(mixed.marginals_on(whole.X, whole.actions), mixed.marginals(X), rtol=1e-12)
+        assert expected[number] == pytest.approx(law(mixed, X, {}, actions)[context] @ costs, rel=1e-12)
 
 
 def test_the_probability_of_unsupported_label_vectors_is_that_of_the_mixture():
@@ -174,17 +163,15 @@ def log(request):
 
 
 def test_probabilities_are_weighted_means(log):
-    policies = policies_for(log)
-    mixture = MixturePolicy(policies, WEIGHTS)
-    X = log.actions.unbind(log.X)
-    known = {} if log.actions.eligible is None else {"eligible": log.actions.eligible}
-    expected = sum(w * p.marginals(X, **known) for w, p in zip(WEIGHTS, policies, strict=True))
+    policies, X = policies_for(log), log.actions.unbind(log.X)
+    mixture, known = MixturePolicy(policies, WEIGHTS), {}
+    if log.actions.eligible is not None:
+        known["eligible"] = log.actions.eligible
+    expected = np.tensordot(WEIGHTS, [policy.marginals(X, **known) for policy in policies], 1)
     assert mixture.marginals(X, **known) == pytest.approx(expected, rel=1e-12)
     assert mixture.marginals_on(log.X, log.actions) == pytest.approx(expected, rel=1e-12)
-    of_rows = sum(
-        w * np.exp(p.log_prob(X, log.Y, log.context, **known)) for w, p in zip(WEIGHTS, policies, strict=True)
-    )
-    for log_prob in (mixture.log_prob(X, log.Y, log.context, **known), mixture.probabilities(log)[0]):
+    of_rows = WEIGHTS @ np.exp([policy.log_prob(X, log.Y, log.context, **known) for policy in policies])
+    for log_prob in (mixture.log_prob(X, log.Y, log.context, **known), mixture.log_prob_of_rows(log)):
         assert np.exp(log_prob) == pytest.approx(of_rows, rel=1e-9)
 
 
@@ -195,9 +182,7 @@ def test_drawn_actions_have_their_probabilities(log):
     X = log.actions.unbind(log.X)
     assert mixture.explore == pytest.approx(0.3, abs=1e-12)
     action, propensity = mixture.draw(X, 0)
-    expected = sum(
-        w * np.exp(p.with_exploration(0.3).log_prob(X, action)) for w, p in zip(WEIGHTS, policies, strict=True)
-    )
+    expected = WEIGHTS @ np.exp([policy.with_exploration(0.3).log_prob(X, action) for policy in policies])
     assert propensity == pytest.approx(expected, rel=1e-12)
     action, propensity = mixture.draw(X, 0, greedy=True)
     uniform = np.exp(policies[0].with_exploration(1.0).log_prob(X, action))
@@ -236,18 +221,19 @@ def test_labels_of_a_mixture_depend_on_each_other():
 
 
 def test_policies_without_weight_are_left_out():
-    log = block_log("single")
-    policies = policies_for(log)
+    policies = policies_for(block_log("single"))
     assert MixturePolicy(policies, [0, 1, 0]).policies == policies[1:2]
 
 
-@pytest.mark.parametrize("weights", [[0.5, 0.5, 0.5], [-0.5, 1.0, 0.5], [1.0, 0.0, np.nan]])
-def test_invalid_weights_are_refused(weights):
-    with pytest.raises(InputError, match="weights"):
-        MixturePolicy(policies_for(block_log("single")), weights)
-
-
-def test_policies_over_other_features_are_refused():
-    policies = [SoftmaxPolicy(np.zeros((d, 2))) for d in (2, 3)]
-    with pytest.raises(InputError, match="the policies of a mixture have different actions or features"):
-        MixturePolicy(policies, [0.5, 0.5])
+@pytest.mark.parametrize(
+    ("features", "weights", "message"),
+    [
+        ((2, 2, 2), [0.5, 0.5, 0.5], "weights"),
+        ((2, 2, 2), [-0.5, 1.0, 0.5], "weights"),
+        ((2, 2, 2), [1.0, 0.0, np.nan], "weights"),
+        ((2, 3), [0.5, 0.5], "the policies of a mixture have different actions or features"),
+    ],
+)
+def test_other_policies_and_weights_are_refused(features, weights, message):
+    with pytest.raises(InputError, match=message):
+        MixturePolicy([SoftmaxPolicy(np.zeros((d, 2))) for d in features], weights)

@@ -154,15 +154,6 @@ def test_an_array_that_could_be_rows_or_candidates_needs_its_explicit_shape():
     assert off_policy_value([0.7, 0.2, 0.5, 0.5], log, "ips") == pytest.approx((0.7 + 1) * 2 / 4)
 
 
-def test_probabilities_must_sum_to_one_over_the_eligible_actions():
-    eligible = np.array([[1, 1, 0], [1, 1, 1]])
-    log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], [1.0, 2.0], eligible=eligible)
-    assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, "ips") == 3
-    message = r"adds up to 0\.5 over the available actions of context 0, expected 1"
-    with pytest.raises(InputError, match=message):
-        off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)
-
-
 # Classifiers
 
 

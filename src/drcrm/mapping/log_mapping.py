@@ -199,17 +199,10 @@ class LogMapping:
     @property
     def number_columns(self) -> Names:
         """Return the columns that must have numbers."""
-        names: tuple[Any, ...] = (
-            self.chosen,
-            self.propensity,
-            self.reward,
-            self.cost,
-            self.candidate,
-            self.list and self.rule,
-        )
-        names = (*names, self.price_column)
-        names = (*names, *self.guardrail_columns, *(self.weights if isinstance(self.weights, tuple) else ()))
-        return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
+        numbers = self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule
+        weights = self.weights if isinstance(self.weights, tuple) else ()
+        columns = [*numbers, self.price_column, *self.guardrail_columns, *weights]
+        return list(dict.fromkeys(filter(None, [*columns, *(self.labels or ()), *(self.numeric or ())])))
 
     def label_of(self, key: str, column: str | None = None) -> str:
         """Return a key and a column, by default its own, as messages name them."""
