@@ -5,7 +5,6 @@ A fit must end within its iterations with finite coefficients and a finite objec
 
 import math
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from inspect import signature
 from itertools import cycle
@@ -43,55 +42,38 @@ PARAMETERS = {"clipped": None, **{name: next(iter(signature(weight).parameters))
 
 
 def random_log(n: int = 24, d: int = 3, q: int = 2, **columns) -> dict[str, object]:
-    """Return a random log with a constant feature as arguments of ``fit``, some columns replaced or scaled."""
+    """Return a random log with a constant feature as arguments of ``fit``, some columns replaced."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(n, d - 1)), np.ones(n)])
     Y = rng.integers(2, size=(n, q))
     log = {"X": X, "Y": Y, "propensity": rng.uniform(0.05, 1, n), "cost": -rng.uniform(0, q, n)}
-    for name, value in columns.items():
-        if name.startswith("scaled_"):
-            name = name.removeprefix("scaled_")
-            value = log[name] * value
-        log[name] = value
-    return log
-
-
-def log_with_label(value: int) -> dict[str, object]:
-    log = random_log()
-    log["Y"][:, 0] = value
-    return log
+    return log | columns
 
 
 LOGS = {
     "one label": random_log(q=1),
     "forty labels": random_log(q=40),
     "one row": random_log(n=1),
-    "a label always 0": log_with_label(0),
-    "a label always 1": log_with_label(1),
+    "a label always 0": random_log(Y=random_log()["Y"] * [0, 1]),
+    "a label always 1": random_log(Y=random_log()["Y"] | [1, 0]),
     "fewer rows than features": random_log(n=4, d=30),
     "columns of zeros": random_log(d=5, X=sparse.csr_array(random_log(d=5)["X"] * [0, 1, 0, 1, 1])),
     "no feature at all": random_log(X=np.zeros((24, 3))),
-    "features of 1e150": random_log(scaled_X=1e150),
-    "features of 1e200": random_log(scaled_X=1e200),
-    "features of 1e-150": random_log(scaled_X=1e-150),
+    "features of 1e150": random_log(X=1e150 * random_log()["X"]),
+    "features of 1e200": random_log(X=1e200 * random_log()["X"]),
+    "features of 1e-150": random_log(X=1e-150 * random_log()["X"]),
     "propensities of 1e-300": random_log(propensity=np.full(24, 1e-300)),
     "one propensity of 1e-300": random_log(propensity=np.array([1e-300] + [0.5] * 23)),
     "costs all equal": random_log(cost=np.full(24, -1.0)),
     "costs all 0": random_log(cost=np.zeros(24)),
     "costs integer and tied": random_log(cost=-np.arange(24) % 3),
     "costs of both signs": random_log(cost=np.tile([1.0, -1.0], 12)),
-    "costs of 1e300": random_log(scaled_cost=1e300),
-    "costs of 1e-300": random_log(scaled_cost=1e-300),
+    "costs of 1e300": random_log(cost=1e300 * random_log()["cost"]),
+    "costs of 1e-300": random_log(cost=1e-300 * random_log()["cost"]),
     "weights all clipped": random_log(propensity=np.full(24, 1e-3), clip=1.0),
     "weights all 0": random_log(Y=np.ones((24, 2)), X=np.full((24, 3), 30.0), coef=-30.0),
     "counts of 1e12": random_log(count=np.full(24, 10**12)),
 }
-
-
-def weights_and_estimates(name: str) -> list[tuple[str, str]]:
-    """Return the pairs of weight and estimate that an estimator accepts; "dm" uses no weights."""
-    weights = ["clipped"] if name == "WeightedLikelihood" else [*PARAMETERS]
-    return [(w, e) for w in weights for e in ESTIMATORS[name].estimates if w == "clipped" or e != "dm"]
 
 
 @cache
@@ -129,16 +111,17 @@ def fit(name: str, value: float | None, weight: str, weight_value: float | None,
     assert scores is None or not np.isinf([*scores.values()]).any()
 
 
-def values(parameter: str | None) -> list:
-    return VALUES[parameter] if parameter else [None]
-
-
-def combinations(name: str) -> Iterator[tuple]:
-    """Yield value, weight, weight value and estimate: every weight and estimate, hyper-parameters by turns."""
-    grid = cycle(values(hyper_parameter(ESTIMATORS[name])))
-    weight_grids = {weight: cycle(values(parameter)) for weight, parameter in PARAMETERS.items()}
-    for weight, estimate in weights_and_estimates(name):
-        yield next(grid), weight, next(weight_grids[weight]), estimate
+def combinations(name: str) -> list[tuple]:
+    """Return value, weight, weight value and estimate: every weight and estimate, hyper-parameters by turns."""
+    grid = cycle(VALUES.get(hyper_parameter(ESTIMATORS[name]), [None]))
+    weight_grids = {weight: cycle(VALUES.get(parameter, [None])) for weight, parameter in PARAMETERS.items()}
+    weights = ["clipped"] if name == "WeightedLikelihood" else PARAMETERS
+    return [
+        (next(grid), weight, next(weight_grids[weight]), estimate)
+        for weight in weights
+        for estimate in ESTIMATORS[name].estimates
+        if weight == "clipped" or estimate != "dm"  # which uses no weights
+    ]
 
 
 @pytest.mark.parametrize("log_name", LOGS)
@@ -146,10 +129,8 @@ def test_a_fit_is_finite_or_refused_in_one_line(log_name):
     """Fit every second estimator; weight, estimate and hyper-parameters vary with the log."""
     turn = [*LOGS].index(log_name)
     for place, name in [*enumerate(ESTIMATORS)][turn % 2 :: 2]:
-        pairs = weights_and_estimates(name)
-        weight, estimate = pairs[(turn + place) % len(pairs)]
-        grid, weight_grid = values(hyper_parameter(ESTIMATORS[name])), values(PARAMETERS[weight])
-        fit(name, grid[turn % len(grid)], weight, weight_grid[turn % len(weight_grid)], estimate, log_name)
+        of_name = combinations(name)
+        fit(name, *of_name[(turn + place) % len(of_name)], log_name)
 
 
 @pytest.mark.slow

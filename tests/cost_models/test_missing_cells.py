@@ -102,16 +102,12 @@ def test_lists_of_the_actions_have_the_same_charges(is_limited):
     eligible = np.ones((1000, 3), dtype=bool)
     eligible[::2, 1] = not is_limited
     eligible[np.arange(1000), log.Y] = True
-    if is_limited:
-        rows = log.rows
-        log = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, eligible=eligible)
-        log.rows = rows
+    limited = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, eligible=eligible)
+    log = limited.replace(rows=log.rows)
     effects = CostModel().fit(train).effects(log.X, train.actions)
     policy = eligible / eligible.sum(axis=1, keepdims=True)
     lists, place = log.actions.as_lists(effects[:, None], log)
-    listed = BanditLog(lists, place, log.propensity, log.cost)
-    listed.rows = log.rows
-    listed = mark_lists(listed, log)
+    listed = mark_lists(BanditLog(lists, place, log.propensity, log.cost).replace(rows=log.rows), log)
     np.testing.assert_array_equal(lacked_actions(listed), lacked_actions(log)[eligible])
     options = {"estimate": ROBUST, "cost_range": (0, LARGEST), "baseline": "logging"}
     expected = policy_certificate(policy, log, cost_model=effects, **options)

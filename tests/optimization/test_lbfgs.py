@@ -109,15 +109,6 @@ def test_an_objective_on_a_sample_has_a_radius_for_its_number_of_rows(radius, mo
     assert sample.estimate.size == sample.prepared.log.size
 
 
-def test_the_same_objective_has_the_same_fit_twice(monkeypatch):
-    use_small_blocks(monkeypatch, 50)
-    use_small_samples(monkeypatch, 5)
-    [objective, _] = objectives_on(block_log("labels", 400), "snips")
-    fits = [next(minimize_objectives([objective], np.zeros(objective.prepared.shape))) for _ in range(3)]
-    assert len([*objective.samples()]) > 1
-    assert all(np.array_equal(fit.coef, fits[0].coef) for fit in fits)
-
-
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
 def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
     log = block_log("labels", 400)
