@@ -121,17 +121,13 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
         return ContextEffects(delta, np.zeros((n_loadings, n_loadings)), square, 0)
     batches = list(make_batches(log.context[rows], loadings, residual / unit, count))
     if variances is None:
-        covariance, noise, rounds = _maximise(batches, _initial_covariance(loadings, count), count)
+        variance = count.sum() / (2 * (count @ loadings.sum(axis=1)))
+        covariance, noise, rounds = _maximise(batches, variance * np.eye(loadings.shape[1]), count)
     else:
         covariance, noise, rounds = variances[0] / square, variances[1] / square, 0
     for batch in batches:
         delta[batch.contexts] = unit * (batch.weighted_residuals(covariance, noise) @ covariance)
     return ContextEffects(delta, covariance * square, float(noise * square), rounds)
-
-
-def _initial_covariance(loadings: sparse.csr_array, count: np.ndarray) -> np.ndarray:
-    variance = count.sum() / (2 * (count @ loadings.sum(axis=1)))
-    return variance * np.eye(loadings.shape[1])
 
 
 def _maximise(batches: list[ContextBatch], covariance: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, float, int]:

@@ -25,6 +25,7 @@ from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.data.folds import context_folds, merge_folds, training_parts
 from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
+from drcrm.policies.prepared_log import modelled_cost
 
 FOLDS = 5
 LEAST_RESIDUALS = 50  # an action with fewer residuals uses those of all actions
@@ -101,7 +102,7 @@ def smeared_moments(
         γ and C.
     """
     chunked = ChunkedLog(log, effects, mean)
-    log_smear = smear_residuals(log, log.cost - chunked.map_rows(_modelled_cost), fold, gamma)
+    log_smear = smear_residuals(log, log.cost - modelled_cost(log, effects), fold, gamma)
     of_rows, of_contexts = np.empty(len(log.Y)), np.empty(log.n_contexts)
     results = chunked.blocks.map(_moments_of_block, fold, log_smear, gamma, largest)
     for block, (rows, contexts) in zip(chunked.blocks, results, strict=True):
@@ -123,11 +124,6 @@ def smear_residuals(log: BanditLog, residual: np.ndarray, fold: np.ndarray, gamm
     pooled = remaining.sum(axis=2, keepdims=True)
     count, weight = np.where(remaining[0] >= LEAST_RESIDUALS, remaining, pooled)
     return top / gamma + np.log(np.maximum(weight, np.finfo(float).tiny) / count)
-
-
-def _modelled_cost(block: Block) -> np.ndarray:
-    effects, _ = block.context_arrays
-    return block.log.actions.costs_of_rows(block.log.row_map, effects)
 
 
 def _moments_of_block(

@@ -1,15 +1,15 @@
 """Transformer from features to learned scores of actions, for policies that are exponential in a few scores."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features, as_input
 from drcrm.policies.classifier_policy import MappedLogistic
 from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.policies.feature_maps import FittedTransformer
 
 LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their log is taken
 
@@ -90,7 +90,7 @@ def _link(model: Any, raw: np.ndarray) -> np.ndarray:
     return model._loss.link.inverse(raw)
 
 
-class ActionScores(TransformerMixin, BaseEstimator):
+class ActionScores(FittedTransformer):
     """Transformer X ↦ (m, J K): the first score of all K actions, then the second score, and so on.
 
     The first score is log π0(a|x). Fitted models give the others, as weighted means over several fits: a cost model
@@ -135,16 +135,10 @@ class ActionScores(TransformerMixin, BaseEstimator):
         self.logging_coef, self.logging_intercept = logging.coef, logging.intercept
         self.is_supported, self.weights = is_supported, weights
 
-    def __sklearn_clone__(self) -> Self:
-        return self  # its models are fitted before it is made
-
     @property
     def n_features_in_(self) -> int:
         """Number of features of a context."""
         return len(self.logging_coef)
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        return self
 
     def transform(self, X: Features) -> np.ndarray:
         return self.scores(X, self.folds, self.weights).reshape(X.shape[0], -1)

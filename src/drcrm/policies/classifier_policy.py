@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -21,7 +21,7 @@ from drcrm.data.chunked_log import limit_openmp
 from drcrm.errors import InputError
 from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.feature_maps import FeatureMap
+from drcrm.policies.feature_maps import FeatureMap, FittedTransformer, policy_of_logits
 
 MAX_WEIGHT = 100.0  # largest weight of a row, before it is multiplied by the row's count
 MOST_ROWS = 20_000  # of a logistic regression, evenly spaced if there are more
@@ -56,10 +56,7 @@ def classifier_policy(log: BanditLog, classifier: Any, weights: str = "inverse_p
     """
     fitted = fit_classifier(log, clone(classifier), weights)
     n_actions = log.actions.shape[0]
-    features = FeatureMap(LogProbabilities(FrozenEstimator(fitted), n_actions), log.X)
-    coef = features.pad_coefficients(np.zeros((log.X.shape[1], n_actions)))
-    coef[-n_actions:] = np.eye(n_actions) / features.scale
-    return SoftmaxPolicy(coef, features=features)
+    return policy_of_logits(LogProbabilities(FrozenEstimator(fitted), n_actions), log.X, n_actions)
 
 
 def row_weights(log: BanditLog, weights: str) -> np.ndarray:
@@ -140,7 +137,7 @@ class MappedLogistic:
         return softmax(self.features(X) @ self.coef + self.intercept, axis=1)
 
 
-class LogProbabilities(TransformerMixin, BaseEstimator):
+class LogProbabilities(FittedTransformer):
     """Transformer X ↦ log P(a|x), (m, K), of a fitted classifier.
 
     Parameters
@@ -157,9 +154,6 @@ class LogProbabilities(TransformerMixin, BaseEstimator):
     def n_features_in_(self) -> int:
         """Number of features that the classifier was fitted to."""
         return self.classifier.n_features_in_
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        return self
 
     def transform(self, X: Features) -> np.ndarray:
         probability = np.zeros((X.shape[0], self.n_actions))

@@ -23,6 +23,7 @@ from drcrm.arrays.mapped_arrays import Features, map_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
 from drcrm.policies import parse_feature_map
+from drcrm.policies.exponential import SoftmaxPolicy
 
 DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
 LEAST_EIGENVALUE = 1e-8  # relative to the largest; in smaller directions the kernel's rounding would become features
@@ -174,6 +175,24 @@ def _forget(feature_map: ref[FeatureMap], _: Any) -> None:
     """Delete the remembered X' of a map, because its array X is gone."""
     if (owner := feature_map()) is not None:
         vars(owner).pop("_last", None)
+
+
+class FittedTransformer(TransformerMixin, BaseEstimator):
+    """Base class of transformers whose models are fitted before they are made."""
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def fit(self, X: Features, y: Any = None) -> Self:
+        return self
+
+
+def policy_of_logits(transformer: FittedTransformer, X: Features, n_actions: int, factor: float = 1.0) -> SoftmaxPolicy:
+    """Return the policy whose K logits are a transformer's output times a factor; contexts X scale the feature map."""
+    features = FeatureMap(transformer, X)
+    coef = features.pad_coefficients(np.zeros((X.shape[1], n_actions)))
+    coef[-n_actions:] = factor * np.eye(n_actions) / features.scale
+    return SoftmaxPolicy(coef, features=features)
 
 
 def as_transformer(features: object) -> Any:

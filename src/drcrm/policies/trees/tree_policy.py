@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.feature_maps import FeatureMap
+from drcrm.policies.feature_maps import FittedTransformer, policy_of_logits
 from drcrm.policies.trees.tree import ActionTree
 
 SHARPNESS = 50.0  # logit of the leaf's action; those of other actions are 0, so their probabilities are below 10⁻²¹
 
 
-class LeafActions(TransformerMixin, BaseEstimator):
+class LeafActions(FittedTransformer):
     """Transformer X ↦ max(0, 1 + log p/s), (m, K), with the probabilities p of the actions in a tree's leaves.
 
     The tree splits encoded columns, and s is ``SHARPNESS``. A leaf that always takes one action has its one-hot vector.
@@ -29,12 +26,6 @@ class LeafActions(TransformerMixin, BaseEstimator):
     def __init__(self, tree: ActionTree):
         self.tree = tree
 
-    def __sklearn_clone__(self) -> Self:
-        return self  # its tree is fitted before it is made
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        return self
-
     def transform(self, X: Features) -> np.ndarray:
         with np.errstate(divide="ignore"):
             logits = 1 + np.log(self.tree.leaf_probabilities) / SHARPNESS
@@ -43,7 +34,4 @@ class LeafActions(TransformerMixin, BaseEstimator):
 
 def tree_policy(tree: ActionTree, X: Features) -> SoftmaxPolicy:
     """Return the policy that takes the actions of a tree; ``X`` are contexts, which scale its features."""
-    features = FeatureMap(LeafActions(tree), X)
-    coef = features.pad_coefficients(np.zeros((X.shape[1], tree.n_actions)))
-    coef[-tree.n_actions :] = SHARPNESS * np.eye(tree.n_actions) / features.scale
-    return SoftmaxPolicy(coef, features=features)
+    return policy_of_logits(LeafActions(tree), X, tree.n_actions, SHARPNESS)
