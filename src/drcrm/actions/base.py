@@ -103,10 +103,6 @@ class Actions(ModelledCosts, SupportRule):
 
     # Contexts and their features
 
-    def of_rows(self, n: int) -> Actions:
-        """Return the actions of n contexts with one row of features each."""
-        return self
-
     @abstractmethod
     def count_choices(self) -> np.ndarray:
         """Return the number of available actions in each context, (m,), or (1,) if it is the same in all."""
@@ -216,13 +212,6 @@ class Actions(ModelledCosts, SupportRule):
         return [action]
 
     # Probabilities
-
-    @abstractmethod
-    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the separate decisions of a context from μ: their probabilities and the names of their values.
-
-        Both have shape (…, r, s) for r decisions among s values: one among K actions, or each label's value 0 or 1.
-        """
 
     @abstractmethod
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:

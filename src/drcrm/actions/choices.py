@@ -37,9 +37,6 @@ class SingleChoice(OneOfMany):
     def __str__(self) -> str:
         return f"one of {self.shape[0]} actions"
 
-    def residual_cells(self, Y: np.ndarray) -> tuple[Any, int]:
-        return Y, self.n_classes
-
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         features, _ = super().bind(X)
         return features, SingleChoice(self.shape[0], _check_eligible(eligible, (features.shape[0], self.shape[0])))
@@ -149,9 +146,6 @@ class ListedActions(OneOfMany):
         if starts is None:
             raise InputError("these are contexts, expected lists of actions like in the training log")
         return ListedActions(starts)
-
-    def of_rows(self, n: int) -> Actions:
-        return ListedActions(np.arange(n + 1))
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:

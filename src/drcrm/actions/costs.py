@@ -84,10 +84,6 @@ class ModelledCosts(ABC):
         """
         return by_score
 
-    def residual_cells(self, Y: np.ndarray) -> tuple[Any, int]:
-        """Return the cell of each row in which residuals of a cost model are pooled, and the number of cells."""
-        return 0, 1
-
     def regression_log(self, log: Any) -> Any:
         """Return the log that a regression of costs on features uses; for lists it has only the chosen candidates."""
         return log

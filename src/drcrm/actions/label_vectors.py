@@ -112,9 +112,6 @@ class LabelVectors(Actions):
                 log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
         return log_prob
 
-    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return np.stack([1 - mean, mean], axis=-1), np.array([[f"not {name}", name] for name in names])
-
     def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
         return np.column_stack([mean, 1 - mean])
 

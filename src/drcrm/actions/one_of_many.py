@@ -100,9 +100,6 @@ class OneOfMany(Actions):
     def codes(self, Y: np.ndarray) -> np.ndarray:
         return Y[:, None]
 
-    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return mean[..., None, :], np.array([names])
-
     def draw_one(self, scores: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> tuple[int, float]:
         weights = np.exp(scores - scores.max())
         if explore:

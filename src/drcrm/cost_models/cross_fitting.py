@@ -115,7 +115,7 @@ def smear_residuals(log: BanditLog, residual: np.ndarray, fold: np.ndarray, gamm
 
     A fold uses the residuals ε, (n,), of the other folds, or of all rows if these are empty.
     """
-    cell, width = log.actions.residual_cells(log.Y)
+    cell, width = (log.Y, log.actions.n_classes) if log.actions.n_classes else (0, 1)
     cell, top = fold[log.context] * width + cell, residual.max()
     weight = log.count * np.exp((residual - top) / gamma)
     sums = np.reshape([np.bincount(cell, values, FOLDS * width) for values in (log.count, weight)], (2, FOLDS, width))

@@ -194,7 +194,8 @@ class ActionScores(FittedTransformer):
         return -actions.replace_unsupported(effects, mean, self.support, self.limits) / self.deviation
 
     def _actions_of(self, X: Features) -> Actions:
-        return SoftmaxPolicy(self.logging_coef).actions.of_rows(X.shape[0])
+        actions = SoftmaxPolicy(self.logging_coef).actions
+        return actions.over(None if actions.are_shared else np.arange(X.shape[0] + 1))
 
 
 class SingleContextScores:
