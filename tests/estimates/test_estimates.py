@@ -40,6 +40,13 @@ from drcrm.weights import Clipped, Shrunk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/estimate_values.json").read_text())
 REFERENCE_RISKS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
+OF_CHOICES = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())
+every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
+every_risk = pytest.mark.parametrize(
+    "formula", RISKS, ids=lambda risk: f"{type(risk).__name__}{[*vars(risk).values()]}"
+)
+kinds = pytest.mark.parametrize("kind", ["single", "listed"])
+ignore_overlap = pytest.mark.filterwarnings("ignore:the estimate by", "ignore:the mean weight is")
 
 
 @pytest.mark.filterwarnings("ignore:the estimate by")
@@ -123,15 +130,6 @@ def test_invalid_arguments_are_refused(arguments, message):
 def test_estimates_that_need_a_model_refuse_to_do_without():
     with pytest.raises(InputError, match="the estimate 'dr' needs a cost model"):
         Objective(PreparedLog(make_log()), MeanRisk(), None, "dr")
-
-
-OF_CHOICES = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())
-every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
-every_risk = pytest.mark.parametrize(
-    "formula", RISKS, ids=lambda risk: f"{type(risk).__name__}{[*vars(risk).values()]}"
-)
-kinds = pytest.mark.parametrize("kind", ["single", "listed"])
-ignore_overlap = pytest.mark.filterwarnings("ignore:the estimate by", "ignore:the mean weight is")
 
 
 def in_shape(kind: str, *coefficients: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -28,6 +28,9 @@ from drcrm.risks import (
 from drcrm.weights import Clipped, Shrunk
 
 MONOTONE = [MeanRisk(), KLBall(0.05), KLBall(0.6), Chi2Ball(0.2), Chi2Ball(2.0)]
+REFERENCE = json.loads((Path(__file__).parents[1] / "data/shift_values.json").read_text())
+OUTSIDE = Path(__file__).parents[3] / "shared/reference/shift_values.json"
+RADIUS = {"CVaR": None}
 
 
 @pytest.mark.parametrize("risk", [*MONOTONE], ids=repr)
@@ -75,11 +78,6 @@ def test_worst_rows_without_weight_do_not_count(ball):
     value, gradient = make_objective(log, ball, Clipped(None), "snips")(np.array([[1000.0]]))
     assert -3 <= value <= -1
     assert np.isfinite(gradient).all()
-
-
-REFERENCE = json.loads((Path(__file__).parents[1] / "data/shift_values.json").read_text())
-OUTSIDE = Path(__file__).parents[3] / "shared/reference/shift_values.json"
-RADIUS = {"CVaR": None}
 
 
 def objective_of(entry: dict, radius: float, divergence: object = "kl") -> Objective:

@@ -26,6 +26,8 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.risks import KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size|mean weight)")
+K = 10
+PENALTY = 1e-3
 
 
 @pytest.mark.filterwarnings("ignore:the (effective sample size|mean weight)")
@@ -96,10 +98,6 @@ def test_results_have_notes_and_do_not_warn():
         value = evaluation.value()
     [note] = value.notes
     assert "far below 1" in note
-
-
-K = 10
-PENALTY = 1e-3
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,10 @@ from drcrm.errors import InputError
 from drcrm.risks import Chi2Ball, KLBall, PhiBall, VariancePenalizedRisk
 
 RADII = [1e-8, 1e-5, 1e-2, 0.3, 1.5]
+VALUES = json.loads((Path(__file__).parents[1] / "data" / "anytime_values.json").read_text())
+every_smooth = pytest.mark.parametrize("name", SMOOTH)
+every_divergence = pytest.mark.parametrize("name", FORMULAS)
+radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
 def make_distribution(kind: str, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -133,9 +137,6 @@ def test_weights_sum_to_one_next_to_a_single_large_cost(radius, n):
     assert worst[1:].sum() == pytest.approx(-value, rel=1e-9)
 
 
-VALUES = json.loads((Path(__file__).parents[1] / "data" / "anytime_values.json").read_text())
-
-
 @pytest.mark.parametrize("entry", VALUES, ids=lambda entry: f"{entry['name']} {entry['delta']}")
 @pytest.mark.parametrize(("unit", "shift"), [(1.0, 0.0), (1e-90, 0.0), (1e90, 0.0), (1.0, 50.0)])
 def test_the_bound_has_the_reference_value(entry, unit, shift):
@@ -179,10 +180,6 @@ def test_costs_on_several_scales():
     assert worst @ np.log(6 * np.where(worst > 0, worst, 1)) == pytest.approx(0.5, rel=1e-9)
 
 
-every_smooth = pytest.mark.parametrize("name", SMOOTH)
-every_divergence = pytest.mark.parametrize("name", FORMULAS)
-
-
 @st.composite
 def weighted_costs(draw, max_size: int = 12):
     """Generate costs of any scale and shift, often tied, with integer weights."""
@@ -195,9 +192,6 @@ def weighted_costs(draw, max_size: int = 12):
 
 def make_ball(name: str, radius: float) -> PhiBall:
     return PhiBall(CVaR(min(1 / (1 + radius), 1))) if name == "CVaR" else PhiBall(FORMULAS[name][0], radius)
-
-
-radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
 @every_divergence

@@ -327,10 +327,7 @@ class Evaluation:
 
     def support(self, threshold: float = SUPPORT) -> PolicySupport:
         """Return how much of the policy's probability is on actions that π0 hardly takes; by default π0 is cloned."""
-        log, known = self.log, self.logging_policy
-        logging = LoggingPolicy.clone(log, threshold) if known is None else LoggingPolicy(known, threshold)
-        logging_mean = logging.policy.marginals_on(log.X, log.actions, "logging policy", "the support of a policy")
-        return summarize_support(self.policy, logging_mean, logging.probabilities(log.X, log.actions), threshold)
+        return summarize_support(self.policy, self.logging_policy, threshold)
 
     def value(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""

@@ -28,9 +28,19 @@ from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.asymptotic_bounds import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.independent_units import mean_and_deviation
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.weights import effective_sample_size
+
+FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
+SHARE = 30
+SURE, SURE_IF_MARKED = 2, 4  # number of standard errors by which the mean gap must exceed 0
+SIMILAR = 1.01  # propensities are rounded, so a weight must exceed another by this factor
+ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
+LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
+DOMINANT_SHARE = 0.5  # a row with more than this share of a sum dominates it
+LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
 class PolicyOnLog:
@@ -90,16 +100,6 @@ class PolicyOnLog:
             ordered = as_memory_order(effects, actions.order)
             self._last = effects, sum(share * actions.expected_cost(mean, ordered) for share, mean in components)
         return self._last[1]
-
-
-FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
-SHARE = 30
-SURE, SURE_IF_MARKED = 2, 4  # number of standard errors by which the mean gap must exceed 0
-SIMILAR = 1.01  # propensities are rounded, so a weight must exceed another by this factor
-ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
-LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
-DOMINANT_SHARE = 0.5  # a row with more than this share of a sum dominates it
-LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -239,12 +239,12 @@ class PolicySupport:
     mean_weight_by_action: np.ndarray
 
 
-def summarize_support(
-    policy: PolicyOnLog, logging_mean: np.ndarray, raised: np.ndarray, support: float
-) -> PolicySupport:
-    """Return the support of a policy; ``raised`` is ``logging_mean`` with the support that the log shows."""
+def summarize_support(policy: PolicyOnLog, logging_policy: Policy | None, support: float) -> PolicySupport:
+    """Return how much of a policy's probability is on actions that π0 hardly takes; by default π0 is cloned."""
     log, mean = policy.log, policy.mean("the support of a policy")
-    share = log.count / log.size
+    logging = LoggingPolicy.clone(log, support) if logging_policy is None else LoggingPolicy(logging_policy, support)
+    logging_mean = logging.policy.marginals_on(log.X, log.actions, "logging policy", "the support of a policy")
+    raised, share = logging.probabilities(log.X, log.actions), log.count / log.size
     of_context = log.actions.broadcast(np.bincount(log.context, share))
     missing = (of_context * log.actions.unsupported_mass(mean, raised, support)).sum(axis=0)
     by_action = log.actions.mean_weights(log, policy.importance, mean, logging_mean)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from drcrm.evaluation.evaluation import Evaluation
 
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
+LARGEST_GAMMA = 1e4
+CURVE = 13  # points of the curve
 
 
 def estimate_cost(evaluation: Evaluation, confidence: float, is_paired: bool) -> Interval:
@@ -69,10 +71,6 @@ def _notes(evaluation: Evaluation, terms: Terms) -> tuple[str, ...]:
         else "",
     )
     return tuple(filter(None, ["; ".join(filter(None, messages))]))
-
-
-LARGEST_GAMMA = 1e4
-CURVE = 13  # points of the curve
 
 
 @dataclass(frozen=True)

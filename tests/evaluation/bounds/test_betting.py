@@ -18,6 +18,8 @@ PI, PI0, OTHER = np.array([0.1, 0.6, 0.3]), np.array([0.7, 0.1, 0.2]), np.array(
 WEIGHT, OF_OTHER = PI / PI0, OTHER / PI0
 LEAST = {None: {}, 10.0: {"least_propensity": 0.1}}  # by W
 METHODS = {"betting": False, "anytime": True}
+RARE, SHIFTED = np.array([0.98, 0.01, 0.01]), np.array([0.1, 0.2, 0.7])
+RATES = {"rare": [0.01, 0.02, 0.03], "usual": [0.3, 0.5, 0.6], "none": [0.0] * 3, "all": [1.0] * 3, "most": [0.98] * 3}
 
 
 def draw_log(n: int = 200, seed: int = 0, pi0: np.ndarray = PI0, context: np.ndarray | None = None) -> BanditLog:
@@ -255,10 +257,6 @@ def test_the_stored_policy_of_another_log_does_not_hide_missing_actions():
     later = week(2000, 1, np.array([[0.0, -30.0], [0.0, 0.0]]))
     assert not policy_certificate(policy, first, "dr", cost_model=model).missing
     assert policy_certificate(policy, later, "dr", cost_model=model).missing
-
-
-RARE, SHIFTED = np.array([0.98, 0.01, 0.01]), np.array([0.1, 0.2, 0.7])
-RATES = {"rare": [0.01, 0.02, 0.03], "usual": [0.3, 0.5, 0.6], "none": [0.0] * 3, "all": [1.0] * 3, "most": [0.98] * 3}
 
 
 @pytest.fixture

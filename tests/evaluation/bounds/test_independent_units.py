@@ -18,6 +18,10 @@ from drcrm.errors import InputError
 from drcrm.risks import KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0", "ignore:the (estimate by|effective|mean)")
+KINDS = "single", "few contexts", "lists"
+FILE = Path(statsmodels.__file__).parent / "datasets/randhie/src/randhie.csv"
+NONE, LOW, HIGH = range(3)
+MOSTLY_HIGH = np.array([0.1, 0.1, 0.8])
 
 
 def test_the_standard_error_of_independent_rows_is_that_of_a_mean():
@@ -132,9 +136,6 @@ def test_copies_of_a_row_are_independent_without_a_group():
         assert (found.interval, found.n) == (pytest.approx(expected.interval), expected.n)
 
 
-KINDS = "single", "few contexts", "lists"
-
-
 def draw(kind: str, stored_once: bool) -> tuple[BanditLog, np.ndarray, np.ndarray]:
     """Return a log whose contexts are stored once or in each row, a policy's probabilities, and the contexts."""
     rng, n, m = np.random.default_rng(1), 600, 3 if kind == "few contexts" else 150
@@ -200,11 +201,6 @@ def test_by_context_is_short_for_contexts_as_groups(kind, estimate):
     carried = policy_certificate(policy, log.with_groups(context), estimate, check_tails=False)
     assert (by_context.by, grouped.by) == ("context", "group")
     assert (by_context.n, by_context.bound) == (grouped.n, grouped.bound) == (carried.n, carried.bound)
-
-
-FILE = Path(statsmodels.__file__).parent / "datasets/randhie/src/randhie.csv"
-NONE, LOW, HIGH = range(3)
-MOSTLY_HIGH = np.array([0.1, 0.1, 0.8])
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,10 @@ FINITE = ("empirical_bernstein", "log_smoothing", "betting", "anytime")
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl")
 every_method = pytest.mark.parametrize("method", [*SMOOTH, "student", *FINITE])
 RANGE = {"low": -4, "high": 0}
+BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl"]
+NEED_RANGE = ["empirical_bernstein", "betting", "hoeffding"]
+PROPERTY_METHODS = [*BALLS, "student", "log_smoothing", "anytime", *NEED_RANGE]
+COSTS = [0.0, -1.0, -2.5, -1e-9, -3.0, -1e-200, 2.0]
 
 
 def with_range(method: str, low: float = -4.0, high: float = 0.0) -> dict:
@@ -193,12 +197,6 @@ def test_the_confidence_sequence_is_nearly_narrowest_at_1000_costs(confidence):
     narrowest = z.mean() + z.std(ddof=1) * np.sqrt(spread.min())
     bound = upper_bound(z, confidence, "confidence_sequence")
     assert narrowest - 1e-12 <= bound <= z.mean() + 1.02 * (narrowest - z.mean())
-
-
-BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl"]
-NEED_RANGE = ["empirical_bernstein", "betting", "hoeffding"]
-PROPERTY_METHODS = [*BALLS, "student", "log_smoothing", "anytime", *NEED_RANGE]
-COSTS = [0.0, -1.0, -2.5, -1e-9, -3.0, -1e-200, 2.0]
 
 
 @st.composite

@@ -35,6 +35,12 @@ NEGLIGIBLE = 1e-11  # difference of a logarithm of the capital
 MOST_EVALUATIONS = 15  # of the capital
 WIDENING = 4.0  # growth of the steps that search for a bracket
 PRIOR = 1.0  # σ²_0
+ROUNDING = 1e-9  # relative, of multiplicities
+MOST_UNITS = 10**8  # copies of rows, of which each is one unit
+ADVICE = (
+    "bounds by betting on groups or weighted rows need most_rows, the largest number of rows that a group can have, or "
+    "the largest weight of a row. It must be known beforehand. Or use asymptotic bounds"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +173,6 @@ class BettingMixture:
         radius = (goal / (n * bet) + bet * variance / 2) / size  # of a constant bet
         best = int(np.argmax(mean - radius))
         return float(mean[best] - radius[best]), float(radius[best]) / 8
-
-
-ROUNDING = 1e-9  # relative, of multiplicities
-MOST_UNITS = 10**8  # copies of rows, of which each is one unit
-ADVICE = (
-    "bounds by betting on groups or weighted rows need most_rows, the largest number of rows that a group can have, or "
-    "the largest weight of a row. It must be known beforehand. Or use asymptotic bounds"
-)
 
 
 @dataclass(frozen=True, eq=False)

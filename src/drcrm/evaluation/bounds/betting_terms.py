@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-6  # relative, of weights and propensities
 SHARES = 0.0, 0.5, 1.0  # k
+Term = tuple[np.ndarray, Any]  # x of the observations, and s of their units
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +155,6 @@ def betting_mixture(
     )
     origin = (1 - factor) * origin
     return CostMixture(mixture, origin, scale, float(origin - scale * mixture.terms[-1].sum() / units.total))
-
-
-Term = tuple[np.ndarray, Any]  # x of the observations, and s of their units
 
 
 class _Bets:
