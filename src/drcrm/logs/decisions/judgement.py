@@ -261,7 +261,7 @@ def _watch(
     failed = [c.name for c in evidence.diagnosis.failed if is_asymptotic or c.consequence not in CHARGED]
     if failed:
         refusal = f"failed checks: {', '.join(sorted(failed))}"
-    elif opened.policy_change is not None:
+    elif opened.has_policy_change:
         refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
     else:
         guarded = opened.guarded_outcomes(UNBIASED)
@@ -289,10 +289,8 @@ def _watch(
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
-    row_checks, whole, rows = opened.checks.diagnostics, opened.whole, opened.evaluated_rows
-    if opened.policy_change is not None:
-        row_checks = (opened.policy_change.check(), *row_checks)
-    checks, overlap = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks), None
+    whole, rows, overlap = opened.whole, opened.evaluated_rows, None
+    checks = check_log(opened.evaluated if whole is None else whole, row_checks=opened.checks.diagnostics)
     if whole is not None and rows is not None:
         if policy is not None and whole.imitated_propensities:
             mean = policy_for_log(policy.policy, whole).marginals_on(whole.X, whole.actions)

@@ -153,9 +153,9 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
         return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
     if judgement.verdict.name != NOT_SHOWN:
         return judgement
-    estimated = "policy" if opened.policy_change is None else "policies"
+    estimated = "policies" if opened.has_policy_change else "policy"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
-    mixes = opened.policy_change is not None and not opened.reference.is_baseline
+    mixes = opened.has_policy_change and not opened.reference.is_baseline
     within = " within all guardrails" if opened.mapping.guardrail_columns else ""
     subject, tested = "No candidate was", f"the {rows} held-out rows"
     if selection.blocks is not None:

@@ -29,7 +29,7 @@ from drcrm.logs.diagnostics.comparison.reference import (
     with_features_of,
 )
 from drcrm.logs.diagnostics.log_checks import check_missing
-from drcrm.logs.diagnostics.propensity_trees import PolicyChange, find_policy_change
+from drcrm.logs.diagnostics.propensity_trees import find_policy_change
 from drcrm.logs.diagnostics.repeated_rows import (
     RowChecks,
     check_identity,
@@ -78,8 +78,8 @@ class OpenedLog:
         All rows of the file. None if ``evaluated`` has all rows, or is so large that checks do not need more.
     reference : Reference
         Reference of comparisons on the rows of ``evaluated``: by default the policy that logged them.
-    policy_change : PolicyChange, optional
-        Last change of the logging policy. ``evaluated`` then has only rows after it, unless there is a baseline.
+    has_policy_change : bool
+        Whether several policies made the log. ``evaluated`` then has only rows of the last one.
     evaluated_rows : bool array, optional
         Mask of the rows of ``whole`` that ``evaluated`` has.
     rows_per_week : float, optional
@@ -98,7 +98,7 @@ class OpenedLog:
     train: BanditLog | None = None
     whole: BanditLog | None = None
     reference: Reference = field(default_factory=Reference)
-    policy_change: PolicyChange | None = None
+    has_policy_change: bool = False
     evaluated_rows: np.ndarray | None = None
     rows_per_week: float | None = None
     cells: MissingCells | None = None
@@ -283,8 +283,10 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
         is_last, rows = change.is_last[opened.evaluated_rows], opened.evaluated_rows & change.is_last
     if not is_last.any():
         return opened
-    known = {"policy_change": change, "evaluated_rows": rows, "reference": replace(opened.reference, name=LAST_POLICY)}
-    return replace(opened, evaluated=opened.evaluated.take(is_last), **known)
+    known = {"evaluated_rows": rows, "reference": replace(opened.reference, name=LAST_POLICY)}
+    checks = replace(opened.checks, diagnostics=(change.check, *opened.checks.diagnostics))
+    evaluated = opened.evaluated.take(is_last)
+    return replace(opened, evaluated=evaluated, checks=checks, has_policy_change=True, **known)
 
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:

@@ -236,7 +236,7 @@ def bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[st
     There are none if several policies made the log, a row occurs several times, or a limit is unknown: the range of
     costs, or the largest size of a group or weight of a row.
     """
-    if opened.policy_change is not None:
+    if opened.has_policy_change:
         return None
     try:
         require_single_rows(opened.evaluated)

@@ -27,8 +27,7 @@ same time, for example in an A/B test, count as one policy that draws among them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -199,43 +198,11 @@ def _movement(mean: np.ndarray, modelled: np.ndarray, context: np.ndarray) -> np
     return np.column_stack([ratio, rank])
 
 
-@dataclass(frozen=True)
-class PolicyChange:
-    """A change of the logging policy.
-
-    Attributes
-    ----------
-    is_last : bool array (n,)
-        Mask of the rows that the last policy made.
-    change : float
-        Mean |log p − log p'| of equal actions in equal contexts, between the last policy and the most distant one.
-    earlier, last : str
-        Names of the policies before and after, for sentences.
-    """
+class PolicyChange(NamedTuple):
+    """A change of the logging policy: the mask (n,) of the rows that the last policy made, and a caution."""
 
     is_last: np.ndarray
-    change: float
-    earlier: str
-    last: str
-
-    def check(self) -> Check:
-        """Return a caution that names the policies, and says with which one a policy is compared."""
-        sentence = (
-            f"several policies made this log, one after the other: {self.earlier}, then {self.last}. Between them, "
-            f"propensities of equal actions in equal contexts differ by {percent(np.expm1(self.change))} on average. "
-            "A policy is compared with the last one, on its rows. To compare on all rows, pass the file of the policy "
-            "that runs now: --baseline FILE"
-        )
-        return Check(
-            "policy_change",
-            "caution",
-            Consequence.NONE,
-            POLICY_CHANGE,
-            self.change,
-            f"at most {percent(LEAST_CHANGE)}",
-            sentence,
-            "this project",
-        )
+    check: Check
 
 
 def find_policy_change(log: BanditLog) -> PolicyChange | None:
@@ -264,7 +231,30 @@ def find_policy_change(log: BanditLog) -> PolicyChange | None:
     is_last = place >= start
     if change < LEAST_CHANGE or is_last.all():
         return None
-    return PolicyChange(is_last, change, *_names_of_policies(log, is_last))
+    return PolicyChange(is_last, _describe_change(change, *_names_of_policies(log, is_last)))
+
+
+def _describe_change(change: float, earlier: str, last: str) -> Check:
+    """Return a caution that names the policies, and says with which one a policy is compared.
+
+    The ``change`` is the mean |log p − log p'| of equal actions in equal contexts, between the last policy and the most
+    distant one.
+    """
+    sentence = (
+        f"several policies made this log, one after the other: {earlier}, then {last}. Between them, propensities of "
+        f"equal actions in equal contexts differ by {percent(np.expm1(change))} on average. A policy is compared with "
+        "the last one, on its rows. To compare on all rows, pass the file of the policy that runs now: --baseline FILE"
+    )
+    return Check(
+        "policy_change",
+        "caution",
+        Consequence.NONE,
+        POLICY_CHANGE,
+        change,
+        f"at most {percent(LEAST_CHANGE)}",
+        sentence,
+        "this project",
+    )
 
 
 def _target(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
