@@ -206,8 +206,9 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     *not shown*            None of these; or the policy would be compared with itself.
     =====================  ==================================================================================
 
-    Bounds that charge missing actions hold if only checks in ``CHARGED`` fail. If the logging policy is known to take
-    every action, and only checks in ``IMPRECISE`` fail, more rows would make them pass: the verdict is *not shown*.
+    Bounds that charge missing actions hold if only checks in ``CHARGED`` fail; if others fail, bounds at every look are
+    not even computed. If the logging policy is known to take every action, and only checks in ``IMPRECISE`` fail, more
+    rows would make them pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_judged
     make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)
