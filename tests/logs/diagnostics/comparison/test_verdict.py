@@ -35,7 +35,7 @@ from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import BY_CONSEQUENCE, RANDOMISE, advise_logging, advise_rows
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
-from drcrm.logs.diagnostics.comparison.verdict import WRONG_LOG, Bounds, decide
+from drcrm.logs.diagnostics.comparison.verdict import BETTER, CANNOT_SAY, NOT_SHOWN, WRONG, WRONG_LOG, Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.formats import Units
@@ -140,20 +140,47 @@ def fail(consequence: Consequence) -> Check:
     return Check("key", "fail", consequence, "any title", 0.0, "", "it failed", "")
 
 
-@pytest.mark.parametrize("has_bounds", [True, False])
-def test_consequences_decide_and_not_titles(has_bounds):
-    bounds = Bounds(-0.2, -0.1) if has_bounds else Bounds(refusal="no bounds")
-    assert decide([], bounds).name == ("better" if has_bounds else "the log cannot say")
-    expected = {consequence: "the log cannot say" for consequence in Consequence}
-    expected |= dict.fromkeys((Consequence.WRONG_PROPENSITIES, Consequence.WRONG_OR_DEPENDENT), "the log is wrong")
-    for consequence, name in expected.items():
-        assert decide([fail(consequence)], bounds).name == name
-    leak, dependent = fail(Consequence.LEAK), fail(Consequence.DEPENDENT_ROWS)
-    wrong, unsure = fail(Consequence.WRONG_PROPENSITIES), fail(Consequence.WRONG_OR_DEPENDENT)
-    for accusation, explanation in ((wrong, leak), (unsure, leak), (unsure, dependent)):
-        verdict = decide([accusation, explanation], bounds)
-        assert (verdict.name, verdict.failed) == ("the log cannot say", (explanation,))
-    assert decide([wrong, dependent], bounds).name == "the log is wrong"
+GAIN, REFUSED, CHARGING = Bounds(-0.2, -0.1), Bounds(refusal="no bounds"), Bounds(-0.2, -0.1, needs_overlap=False)
+LEAK, DEPENDENT, ACCUSED = Consequence.LEAK, Consequence.DEPENDENT_ROWS, Consequence.WRONG_PROPENSITIES
+THIN = [Consequence.OVERLAP, Consequence.FEW_ROWS]
+
+
+@pytest.mark.parametrize(
+    ("consequences", "bounds", "is_own_log", "name", "decisive"),
+    [
+        ([], GAIN, False, BETTER, []),
+        ([], REFUSED, False, CANNOT_SAY, []),
+        *(
+            (
+                [consequence],
+                bounds,
+                False,
+                WRONG if consequence in WRONG_LOG else CANNOT_SAY,
+                [consequence],
+            )
+            for consequence in Consequence
+            for bounds in (GAIN, REFUSED)
+        ),
+        *(([wrong, LEAK], GAIN, False, CANNOT_SAY, [LEAK]) for wrong in WRONG_LOG),
+        ([Consequence.WRONG_OR_DEPENDENT, DEPENDENT], GAIN, False, CANNOT_SAY, [DEPENDENT]),
+        (
+            [Consequence.WRONG_PROPENSITIES, DEPENDENT],
+            GAIN,
+            False,
+            WRONG,
+            [Consequence.WRONG_PROPENSITIES],
+        ),
+        (THIN, CHARGING, False, BETTER, []),
+        (THIN, GAIN, False, CANNOT_SAY, THIN),
+        ([*THIN, Consequence.DOMINANT_ROW], CHARGING, False, CANNOT_SAY, [*THIN, Consequence.DOMINANT_ROW]),
+        ([], GAIN, True, NOT_SHOWN, []),
+        ([], Bounds(0.1, 0.2), True, NOT_SHOWN, []),
+        ([], REFUSED, True, CANNOT_SAY, []),
+    ],
+)
+def test_consequences_and_bounds_decide_and_not_titles(consequences, bounds, is_own_log, name, decisive):
+    verdict = decide([fail(consequence) for consequence in consequences], bounds, Reference(is_judged=is_own_log))
+    assert (verdict.name, [check.consequence for check in verdict.failed]) == (name, decisive)
 
 
 def test_each_failure_has_its_advice():
@@ -166,14 +193,6 @@ def test_each_failure_has_its_advice():
     assert advise_logging(replace(diagnosis, diagnostics=lacking)) != BY_CONSEQUENCE[Consequence.MISSING_ACTIONS]
 
 
-def test_bounds_that_charge_missing_actions_need_no_overlap():
-    charging = Bounds(-0.2, -0.1, needs_overlap=False)
-    thin = [fail(Consequence.OVERLAP), fail(Consequence.FEW_ROWS)]
-    assert decide(thin, charging).name == "better"
-    assert decide(thin, replace(charging, needs_overlap=True)).name == "the log cannot say"
-    assert decide([*thin, fail(Consequence.DOMINANT_ROW)], charging).name == "the log cannot say"
-
-
 def test_no_guardrail_is_violated_by_bounds_that_do_not_hold():
     """With every action and few effective rows, the verdict is *not shown*, and no bound counts."""
     broken = SimpleNamespace(status="violated", subject="the guardrail refunds")
@@ -181,13 +200,6 @@ def test_no_guardrail_is_violated_by_bounds_that_do_not_hold():
     assert decide([], bounds).violated == ["the guardrail refunds"]
     imprecise = decide([fail(Consequence.DOMINANT_ROW)], bounds)
     assert (imprecise.name, imprecise.violated) == ("not shown", [])
-
-
-def test_a_policy_is_never_better_or_worse_than_itself():
-    itself = Reference(is_judged=True)
-    for bounds in (Bounds(-0.2, -0.1), Bounds(0.1, 0.2)):
-        assert decide([], bounds, reference=itself).name == "not shown"
-    assert decide([], Bounds(refusal="none"), reference=itself).name == "the log cannot say"
 
 
 def advice_of(text: str) -> tuple[float, float, float, int]:
