@@ -104,20 +104,11 @@ class Cluster:
         daemon.wait()
 
     def stop(self) -> None:
-        """Cancel all jobs and end the daemons in reverse order."""
-        if "slurmctld" in self.daemons:
-            self.output_of("scancel", "--full", "--user", _user())
-            with contextlib.suppress(TimeoutError):
-                self._wait(lambda: self.output_of("squeue", "-h") == "", "no job is left", seconds=20)
-        for pid in self._steps():
+        """Kill all jobs and daemons."""
+        for pid in [*self._steps(), *(daemon.pid for daemon in self.daemons.values())]:
             _send(pid, signal.SIGKILL)
-        for daemon in reversed(self.daemons.values()):
-            daemon.terminate()
-            try:
-                daemon.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+        for daemon in self.daemons.values():
+            daemon.wait()
         self.daemons.clear()
 
     def environment(self) -> dict[str, str]:
