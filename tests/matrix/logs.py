@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
-from matrix.options import Row
+from matrix.options import TABLES, Row
 
 ARMS = ("left", "middle", "right")
 LABELS = ("banner", "mail")
@@ -200,40 +200,39 @@ def _draw_actions(scores: np.ndarray, is_labels: bool, explored: float, rng: np.
 
 def mapping_of(log: SmallLog, **changes: Any) -> dict[str, Any]:
     """Return the mapping of a log's file, also if the combination of options is one that drcrm must refuse."""
-    row = log.row
-    mapping: dict[str, Any] = {"algorithm": "cips"}
-    if row.is_table:
-        mapping |= {"reward" if log.is_reward else "cost": "y", "propensity": "p", "id": "id"}
-        mapping |= {
-            "single": {"action": "a"},
-            "labels": {"labels": list(log.names)},
-            "lists": {"list": "candidates" if log.is_nested else "visit", "chosen": "shown"},
-        }[row.kind]
-        numeric = [name for name in log.contexts if name in ("x", "z")]
-        categorical = [name for name in log.contexts if name in CATEGORIES]
-        categorical += ["candidates.arm" if log.is_nested else "arm"] if row.kind == "lists" else []
-        mapping["features"] = {"numeric": numeric, "categorical": categorical}
-        mapping["features"] |= {"time": ["at"]} if "at" in log.contexts else {}
-    known = {"uniform": {"uniform": True}, "rule": {"rule": "rule", "exploration": EXPLORED}}
-    known["weights"] = {"weights": "w", "actions": list(log.names)}
-    known["constant"] = {"constant": 0.25 if row.kind == "labels" else 1 / 3}
-    mapping |= {"propensity": known[row.propensity]} if row.propensity in known else {}
-    mapping |= {"propensity": None, "propensity_model": "softmax"} if row.propensity == "estimated" else {}
-    mapping |= {"group": "user"} if row.units in UNITS else {}
-    mapping |= {row.units: row.units} if (row.units, row.is_table) in (("count", True), ("pdrop", True)) else {}
-    mapping |= {"count": "count"} if row.units == "count" and row.format == "dsjson" else {}
-    mapping |= {"pdrop": "pdrop"} if row.units == "pdrop" and row.format in ("npz", "arrays") else {}
-    mapping |= {"time": "when"} if row.extra == "time" else {}
-    mapping |= {"slice": "place"} if row.extra == "slices" else {}
-    mapping |= {"cost_range": list(log.cost_range)} if row.outcome != "click" or log.cost_range != (-1, 0) else {}
-    mapping |= {"least_propensity": 0.05} if row.reference == "baseline" else {}
-    mapping |= (
-        {"most_rows": MOST_ROWS} if row.look == "anytime" and (row.units in UNITS or row.units == "pdrop") else {}
-    )
-    mapping |= {"shift": 0.05} if row.shift == "shift" else {}
-    if row.guardrail != "none":
-        mapping["guardrails"] = {"guard": guardrail_of(row)}
-    return mapping | changes
+    row, listed = log.row, "candidates" if log.is_nested else "visit"
+    arm = {"lists": ["candidates.arm" if log.is_nested else "arm"]}.get(row.kind, [])
+    features = {
+        "numeric": [name for name in log.contexts if name in ("x", "z")],
+        "categorical": [name for name in log.contexts if name in CATEGORIES] + arm,
+    }
+    actions = {"single": {"action": "a"}, "labels": {"labels": list(log.names)}}
+    known = {
+        "uniform": {"uniform": True},
+        "rule": {"rule": "rule", "exploration": EXPLORED},
+        "weights": {"weights": "w", "actions": list(log.names)},
+        "constant": {"constant": 0.25 if row.kind == "labels" else 1 / 3},
+    }
+    has_events = row.units in UNITS or row.units == "pdrop"
+    of_units = {"count": (*TABLES, "dsjson"), "pdrop": (*TABLES, "npz", "arrays")}
+    entries = [  # when an entry is in the mapping
+        (True, {"algorithm": "cips"}),
+        (row.is_table, {"reward" if log.is_reward else "cost": "y", "propensity": "p", "id": "id"}),
+        (row.is_table, actions.get(row.kind, {"list": listed, "chosen": "shown"}) | {"features": features}),
+        (row.is_table and "at" in log.contexts, {"features": features | {"time": ["at"]}}),
+        (row.propensity in known, {"propensity": known.get(row.propensity)}),
+        (row.propensity == "estimated", {"propensity": None, "propensity_model": "softmax"}),
+        (row.units in UNITS, {"group": "user"}),
+        (row.format in of_units.get(row.units, ()), {row.units: row.units}),
+        (row.extra == "time", {"time": "when"}),
+        (row.extra == "slices", {"slice": "place"}),
+        (row.outcome != "click" or log.cost_range != (-1, 0), {"cost_range": list(log.cost_range)}),
+        (row.reference == "baseline", {"least_propensity": 0.05}),
+        (row.look == "anytime" and has_events, {"most_rows": MOST_ROWS}),
+        (row.shift == "shift", {"shift": 0.05}),
+        (row.guardrail != "none", {"guardrails": {"guard": guardrail_of(row)}}),
+    ]
+    return {key: value for applies, entry in entries if applies for key, value in entry.items()} | changes
 
 
 def guardrail_of(row: Row) -> dict[str, Any]:
