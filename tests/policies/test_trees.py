@@ -224,6 +224,14 @@ def encoded(frame: pd.DataFrame, item, reward=0.0):
     return read_log(frame.assign(item=item, p=1 / 3, r=reward), MAPPING)
 
 
+def learn_best(best, frame=FRAME, depth: int = 1):
+    """Return a log whose reward is 1 for the best items, with noise, and the policy of its tree."""
+    rng = np.random.default_rng(1)
+    item = rng.integers(0, 3, N)
+    log = encoded(frame, item, (item == best) + rng.normal(0, 0.3, N))
+    return log, TreeLearner.of(log, depth).learn()
+
+
 LOG = encoded(FRAME, np.arange(N) % 3)
 
 
@@ -257,31 +265,20 @@ def test_the_tree_is_that_of_the_table(seed):
     ],
 )
 def test_a_known_rule_is_found_in_each_kind_of_column(is_best, first):
-    rng = np.random.default_rng(1)
-    item = rng.integers(0, 3, N)
-    reward = (item == np.where(is_best, 2, 1)) + rng.normal(0, 0.3, N)
-    log = encoded(FRAME, item, reward)
-    policy = TreeLearner.of(log, 1).learn()
+    log, policy = learn_best(np.where(is_best, 2, 1))
     assert first in tree_of(policy).export_text()
     np.testing.assert_array_equal(policy.greedy(log.X), np.where(is_best, 2, 1))
 
 
 def test_missing_and_unseen_values_go_where_the_tree_says():
-    rng = np.random.default_rng(2)
-    item = rng.integers(0, 3, N)
-    best = np.where(pd.isna(CITY) | (CITY == "Genf"), 2, 0)
-    log = encoded(FRAME, item, 1.0 * (item == best))
-    policy = TreeLearner.of(log, 1).learn()
+    log, policy = learn_best(np.where(pd.isna(CITY) | (CITY == "Genf"), 2, 0))
     rows = FRAME.head(3).assign(city=["Basel", None, "Bern"], age=1e9)
-    X = log.encoding.contexts(rows)
-    np.testing.assert_array_equal(policy.greedy(X), [2, 2, 0])
+    np.testing.assert_array_equal(policy.greedy(log.encoding.contexts(rows)), [2, 2, 0])
 
 
 def test_a_missing_number_without_indicator_is_the_mean():
     frame = FRAME.assign(age=np.arange(N) % 50)
-    item = np.arange(N) % 3
-    log = encoded(frame, item, 1.0 * (item == np.where(frame.age <= 20, 0, 1)))
-    policy = TreeLearner.of(log, 1).learn()
+    log, policy = learn_best(np.where(frame.age <= 20, 0, 1), frame)
     tree = tree_of(policy)
     assert tree.columns[tree.root.column].name == "age"
     assert tree.root.missing_left is False  # the mean is 24.5
@@ -308,8 +305,7 @@ def test_of_many_columns_the_best_are_searched():
 
 
 def test_depth_0_is_the_best_single_action():
-    item = np.arange(N) % 3
-    policy = TreeLearner.of(encoded(FRAME, item, 0.3 * (item == 1)), 0).learn()
+    _, policy = learn_best(1, depth=0)
     assert tree_of(policy).export_text() == "1  (100 % of the rows)\n"
     assert (policy.greedy(LOG.X) == 1).all()
     assert tree_of(policy.with_exploration(0.1)) is not None
