@@ -178,18 +178,13 @@ def read_csv(path: str | Path, columns: Sequence[str], dtype: type | None = None
 
 def write_text(path: str | Path, text: str) -> None:
     """Write text in UTF-8."""
-    write_bytes(path, text.encode())
+    with atomic(path) as part:
+        part.write_bytes(text.encode())
 
 
 def write_json(path: str | Path, value: object) -> None:
     """Write a value as JSON with sorted keys."""
     write_text(path, json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write bytes."""
-    with atomic(path) as part:
-        part.write_bytes(content)
 
 
 def _cell(value: Any) -> str:
