@@ -50,14 +50,18 @@ class Question:
     asymptotic: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.5 < to_float(self.confidence) < 1:
-            raise InputError(f"confidence must be above ½ and below 1, got {self.confidence!r}")
-        if self.estimate not in (None, ROBUST, RATIO, UNBIASED):
-            raise InputError(f"estimate must be {ROBUST}, {RATIO} or {UNBIASED}, got {self.estimate!r}")
-        if self.sensitivity is not None and not 1 <= to_float(self.sensitivity) < float("inf"):
-            raise InputError(f"sensitivity must be a factor of at least 1, got {self.sensitivity!r}")
-        if self.shift is not None and not 0 < to_float(self.shift) < float("inf"):
-            raise InputError(f"shift must be above 0, got {self.shift!r}")
+        permitted = {
+            "confidence": (0.5 < to_float(self.confidence) < 1, "above ½ and below 1"),
+            "estimate": (self.estimate in (None, ROBUST, RATIO, UNBIASED), f"{ROBUST}, {RATIO} or {UNBIASED}"),
+            "sensitivity": (
+                self.sensitivity is None or 1 <= to_float(self.sensitivity) < float("inf"),
+                "a factor of at least 1",
+            ),
+            "shift": (self.shift is None or 0 < to_float(self.shift) < float("inf"), "above 0"),
+        }
+        for name, (is_valid, expected) in permitted.items():
+            if not is_valid:
+                raise InputError(f"{name} must be {expected}, got {getattr(self, name)!r}")
         if self.baseline is not None and self.sensitivity is not None:
             raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
         if self.asymptotic and not self.anytime:
