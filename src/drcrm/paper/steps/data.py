@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,9 @@ def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     n_labels = len(labels) if isinstance(labels, list) else labels
     origin = Path(files["train"]).with_name("origin.json")
     if "embedded" in settings:
-        parts, record = load_digits(single), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
+        import sklearn  # imported here: slow, and other data sets do not need it
+
+        parts, record = load_digits(single), {"digits": {"from": f"scikit-learn {sklearn.__version__}"}}
     elif "path" in settings:
         *parts, n_labels, record = _from_paths(settings, n_labels, single)
     else:

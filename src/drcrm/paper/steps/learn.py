@@ -16,21 +16,14 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, prefix_errors
 from drcrm.estimates import default_estimate
-from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.files import read_npz, write_csv, write_npz
-from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
-from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_fits, read_log, read_policy, read_truth
-from drcrm.paper.logging_policies import closest_policy, with_probabilities
 from drcrm.paper.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation import Rates, Truth, generator
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.policies.stored_policies import arrays_of, features_of
 from drcrm.risks import KLBall, VariancePenalizedRisk
-from drcrm.selection.algorithms import Algorithm, find_risk
-from drcrm.selection.fit_settings import FitSettings
-from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.score_names import SCORES
 
 
@@ -75,6 +68,13 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         ``stopping``. If the entry's ``variance_penalty_scale``, an option of the experiment, is "calibrated", POEM's
         grid is in units of λ0, which depends on the log. Wildcards of the rule are also there, unused.
     """
+    from drcrm.logging_policy import LoggingPolicy  # imported here, like the next ones: scipy.optimize is slow
+    from drcrm.optimization.lbfgs import LbfgsSettings
+    from drcrm.paper.logging_policies import closest_policy, with_probabilities
+    from drcrm.selection.algorithms import Algorithm, find_risk
+    from drcrm.selection.fit_settings import FitSettings
+    from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
+
     # Errors of the algorithm are reported before the log is read.
     algorithm = Algorithm.of_entry(settings, settings=FitSettings(LbfgsSettings(stopping=settings["stopping"])))
     scale, risk = settings.get("variance_penalty_scale"), find_risk(settings["estimator"])
@@ -155,6 +155,8 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     support under π0 are charged the largest cost. Bounds can be too low if ``effective_size``, in rows, is below about
     10. If rows rather than contexts are held out, the bound is on the cost in the logged contexts, not in new ones.
     """
+    from drcrm.logging_policy import SUPPORT, restrict_to_support
+
     selections = settings["selection"]
     X, truth = read_truth(files["test"])
     logging, skyline = (read_policy(files[name], truth.actions) for name in (LOGGING, SKYLINE))
@@ -209,7 +211,7 @@ def _certify(
     truth: Truth,
     clicks: Rates,
     logging: LinearPolicy,
-    cost_model: SupportedModel | None,
+    cost_model: Any,
     policy: LinearPolicy,
     choices: int,
 ) -> dict[str, float]:
@@ -217,6 +219,8 @@ def _certify(
 
     They come from the held-out part of a log; the fits and the cost model come from its training part.
     """
+    from drcrm.evaluation.policy_certificate import policy_certificate
+
     try:
         with warnings.catch_warnings():
             # The column effective_size replaces the first warning.

@@ -1,4 +1,7 @@
-"""Results of an experiment: its collected losses, tables, figures, first page of the report, and provenance."""
+"""Results of an experiment: its collected losses, tables, figures, first page of the report, and provenance.
+
+Steps import what they use: pandas and matplotlib take most of the time of a small job.
+"""
 
 import hashlib
 import json
@@ -11,15 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from drcrm.errors import prefix_errors
 from drcrm.files import atomic, read_csv, write_json, write_text
-from drcrm.paper.reports.dataset_results import DatasetResults, format_page
-from drcrm.paper.reports.markup import HEAD, latex_figure
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.printed_tables import print_losses, printed_tables, report_tables
-from drcrm.paper.reports.result_tables import OPTIONAL, all_tables, loss_table, require_all_runs, require_runs
 from drcrm.paper.roles import BASELINE, COLUMNS, GRID_COLUMNS
 
 ARCHIVE = ".git_archival.txt"
@@ -34,6 +31,8 @@ def collect(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 
     The name of the table, ``metrics`` or ``grids``, determines its columns.
     """
+    import pandas as pd
+
     columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(files["table"]).stem]
     rows = pd.concat([read_csv(path, columns, dtype=str) for path in files["runs"]])  # text keeps all digits
     with atomic(files["table"]) as part:
@@ -49,6 +48,10 @@ def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Snakemake does not know them, and old ones are removed. Differences to the reference use all runs. The other tables
     use the runs with the plan's seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
+    from drcrm.paper.reports.markup import HEAD
+    from drcrm.paper.reports.printed_tables import printed_tables, report_tables
+    from drcrm.paper.reports.result_tables import OPTIONAL, all_tables, require_all_runs
+
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_all_runs(metrics, plan)
@@ -74,6 +77,9 @@ def figure(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Reads ``metrics`` and ``grids``. Writes the ``figures``, each in the format of its suffix (pdf, svg, png), and
     ``latex``, the figure with its caption. ``settings`` is a :class:`Plan`.
     """
+    from drcrm.paper.reports.dataset_results import DatasetResults
+    from drcrm.paper.reports.result_tables import require_runs
+
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
@@ -93,6 +99,10 @@ def overview(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Reads ``metrics``. Writes the ``figures``, ``latex`` as for a figure, and the page, ``summary``. The page is
     reStructuredText with the svg and the table of the expected loss. ``settings`` is a :class:`Plan`.
     """
+    from drcrm.paper.reports.dataset_results import DatasetResults, format_page
+    from drcrm.paper.reports.printed_tables import print_losses
+    from drcrm.paper.reports.result_tables import loss_table, require_runs
+
     plan = Plan.parse(settings)
     selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(files["metrics"], COLUMNS))
     with prefix_errors(files["metrics"]):
@@ -111,6 +121,8 @@ def overview(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 
 def write_latex(files: Mapping[str, Any], plan: Plan, name: str) -> None:
     """Write a LaTeX figure with the plan's caption, of the pdf with the same name."""
+    from drcrm.paper.reports.markup import latex_figure
+
     picture = Path(files["latex"]).with_suffix(".pdf").name
     write_text(files["latex"], latex_figure(picture, plan.caption, f"{plan.title}-{name}"))
 
@@ -121,6 +133,7 @@ def evaluation_tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     The name of a file is that of its measure, and ``settings`` has the ``title`` of the experiment.
     """
     from drcrm.paper.reports.evaluation_results import COLUMNS, print_table, tabulate
+    from drcrm.paper.reports.markup import HEAD
 
     metrics, title = read_csv(files["metrics"], COLUMNS), settings["title"]
     for path in map(Path, files["tables"]):
