@@ -160,18 +160,6 @@ def test_each_comment_on_an_uncertain_action_gives_a_mapping_that_can_be_read(pr
         assert len(log.Y) == len(frame)
 
 
-def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose, tmp_path):
-    frame = draw_outcomes(0, 0.3)
-    frame["click"] = np.where(frame["click"], "Yes", "No")
-    _, mapping = propose(frame)
-    assert (mapping["reward"], mapping["booleans"]) == ("click", ["yes/no"])
-    reward = -read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").cost
-    assert np.array_equal(reward, frame["click"] == "Yes")
-    text, mapping = propose(frame.assign(propensity=100 * frame["propensity"]))
-    assert mapping["features"] == {"numeric": ["x", "member"], "categorical": ["tier"]}
-    assert "# not a feature: propensity (its name suggests a propensity)" in text
-
-
 def test_booleans_of_several_columns_can_be_read(propose, tmp_path):
     """A column is boolean if its texts are of one pair. Texts of an action need no pair."""
     frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)

@@ -45,6 +45,15 @@ class Options:
     explore: float | None
     seed: int
 
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the output is Parquet, and not CSV."""
+        return self.output.suffix.lower() == ".parquet"
+
+    def write_name(self, name: object) -> object:
+        """Return a name or a text as the output has it: CSV may escape what looks like a formula."""
+        return escape_formula(name) if self.escape_formulas and not self.is_parquet else name
+
 
 def export(policy: Path, output: Path, format: str) -> None:
     """Write a policy for other systems."""
@@ -123,7 +132,7 @@ def _choose_actions(stored: StoredPolicy, options: Options, counts: Counts) -> I
     """
     with prefix_errors(options.policy):
         mapping = stored.mapping
-    rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
+    rng, write_column = np.random.default_rng(options.seed), _column_writer(options)
     default = 0.0 if options.greedy else stored.policy.explore
     policy = stored.policy.with_exploration(default if options.explore is None else options.explore)
     batches = read_log.context_batches(options.contexts, stored.encoding, read_log.ROWS, mapping, options.keep)
@@ -138,8 +147,8 @@ def _choose_actions(stored: StoredPolicy, options: Options, counts: Counts) -> I
         if kept is not None:
             _, bound = policy.actions.bind(X)
             kept = kept.take(bound.feature_rows(actions, np.arange(len(actions))))
-        columns = {write_name(name): write_column(name, kept[name]) for name in options.keep}
-        yield pd.DataFrame(columns | _name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
+        columns = {options.write_name(name): write_column(name, kept[name]) for name in options.keep}
+        yield pd.DataFrame(columns | _name_actions(stored, actions, options) | {PROPENSITY: propensity})
 
 
 def _action_columns(stored: StoredPolicy) -> list[str]:
@@ -148,17 +157,10 @@ def _action_columns(stored: StoredPolicy) -> list[str]:
     return stored.policy.actions.name_columns(stored.encoding.names, column)
 
 
-def _name_actions(
-    stored: StoredPolicy, actions: np.ndarray, write_name: Callable[[object], object]
-) -> dict[str, np.ndarray]:
+def _name_actions(stored: StoredPolicy, actions: np.ndarray, options: Options) -> dict[object, np.ndarray]:
     """Return the columns to write, by name. Actions have the names that they have in the log."""
-    values = stored.policy.actions.named(actions, [write_name(name) for name in stored.encoding.names])
-    return dict(zip(map(write_name, _action_columns(stored)), np.atleast_2d(values.T), strict=True))
-
-
-def _name_writer(options: Options) -> Callable[[object], object]:
-    """Return a function that escapes texts that look like formulas in CSV, with --escape-formulas."""
-    return escape_formula if _format(options) == ".csv" and options.escape_formulas else lambda name: name
+    values = stored.policy.actions.named(actions, [*map(options.write_name, stored.encoding.names)])
+    return dict(zip(map(options.write_name, _action_columns(stored)), np.atleast_2d(values.T), strict=True))
 
 
 def _column_writer(options: Options) -> Callable[[str, Any], pd.Series]:
@@ -166,37 +168,31 @@ def _column_writer(options: Options) -> Callable[[str, Any], pd.Series]:
 
     Parquet has the column's type, or the joint type of the files; CSV has the text of each value.
     """
-    arrow, types, write_name = import_extra("pyarrow"), {}, _name_writer(options)
-    if options.keep and _format(options) == ".parquet":
+    arrow, types = import_extra("pyarrow"), {}
+    if options.keep and options.is_parquet:
         with prefix_errors("--keep"):
             types = read_log.kept_types(options.contexts, options.keep)
 
     def write(name: str, column: Any) -> pd.Series:
         try:
-            if _format(options) == ".parquet":
+            if options.is_parquet:
                 return pd.Series(pd.arrays.ArrowExtensionArray(column.cast(types.get(name, column.type))))
             if arrow.types.is_floating(column.type):
                 return column.to_pandas()
             values = column.to_pylist()
         except (ValueError, OverflowError) as error:  # such as a year after 9999, or an integer as float
             raise InputError(f"--keep {name}: {error}") from None
-        texts = [write_name(as_text(value) if isinstance(value, bytes) else value) for value in values]
+        texts = [options.write_name(as_text(value) if isinstance(value, bytes) else value) for value in values]
         return pd.Series(texts, dtype=object)
 
     return write
-
-
-def _format(options: Options) -> str:
-    """Return the suffix of the output's format, which is .csv for a stream without a suffix."""
-    suffix = options.output.suffix.lower()
-    return suffix if suffix in FORMATS else ".csv"
 
 
 @contextmanager
 def _open_output(options: Options) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Yield a function that appends a frame to the output file. After an error, no incomplete file remains."""
     with atomic(options.output) as part, ExitStack() as stack:
-        if _format(options) == ".csv":
+        if not options.is_parquet:
             stream = stack.enter_context(open(part, "w", newline="", encoding="utf-8"))
             yield lambda frame: frame.to_csv(stream, index=False, header=not stream.tell())
             return
