@@ -110,6 +110,7 @@ def test_an_unknown_logging_policy_is_cloned(logged, random_policy):
     assert cloned.coef == pytest.approx(clone_behaviour(log).coef, abs=1e-6)
     again = DoublyRobustDRO(safe=False).fit(*rows, cost_model=fitted.cost_model_)
     assert again.cost_model_.logging.policy is cloned
+    assert restrict_to_support(again.cost_model_, log, None, 0.5).logging.support == 0.5
     known = DoublyRobustDRO(safe=False).fit(*rows, logging_policy=policy)
     assert known.cost_model_.logging.policy is policy
 

@@ -84,6 +84,8 @@ def test_actions_of_a_cluster_share_their_costs_and_unsupported_actions_are_not_
     simulator = simulate.Linear(actions=12, clusters=3, features=3)
     _, costs = simulator.draw_contexts(50, np.random.default_rng(0))
     assert costs[:, 3:] == pytest.approx(costs[:, :-3])
+    differences = simulate.Linear(actions=12, clusters=3, features=3, within=0.5).coef - simulator.coef
+    assert differences.std() == pytest.approx(0.5, abs=0.2)
     sample = simulator.draw(2000, simulate.Uniform(unsupported=0.4))
     assert len(np.unique(sample.log.Y)) == 12 - int(0.4 * 12)
 

@@ -5,7 +5,7 @@ import pytest
 from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
-from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.overlap import grade_overlap, has_missing_mass, unlogged_charges
 from drcrm.optimization.starts import clone_behaviour
 
 
@@ -21,6 +21,16 @@ def test_a_mean_weight_that_rests_on_few_rows_is_no_evidence_of_overlap():
     assert not has_missing_mass(np.array([-0.9, 0.1]), np.array([100, 900]))
     assert not has_missing_mass(np.zeros(7), np.ones(7))
     assert not has_missing_mass(np.full(7, 1e-12), np.ones(7), unit=1.0)
+
+
+def test_actions_whose_weights_exceed_every_logged_one_are_charged_the_largest_cost():
+    """Rows 1 to 3 leave 0.91 to the other action, whose weight is 9.1, and the largest weight is 3.1."""
+    weight, propensity = np.array([3.1, 0.1, 0.1, 0.1]), np.array([0.2, 0.9, 0.9, 0.9])
+    log = BanditLog(np.ones((4, 1)), np.arange(4) % 2, propensity, np.arange(4) - 4.0, n_actions=2)
+    modelled, predicted = np.array([0.2, 0.4, 0.1, 0.9]), np.array([0.3, 0.1, 0.2, 0.4])
+    expected = np.maximum(0.91 * 0.5 - (modelled - 0.09 * predicted), 0)
+    assert unlogged_charges(modelled, predicted, weight, log, 0.5) == pytest.approx(np.r_[0, expected[1:]])
+    assert not unlogged_charges(modelled, predicted, 3 * weight, log, 0.5).any()
 
 
 def test_support_of_a_policy_over_label_vectors(logged, random_policy):
