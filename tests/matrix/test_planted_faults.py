@@ -166,8 +166,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(),
     ),
     "predict_has_the_policys_probabilities": (
-        "_name_actions(stored, actions, write_name) | {PROPENSITY: propensity}",
-        "_name_actions(stored, actions, write_name) | {PROPENSITY: propensity[::-1]}",
+        "_name_actions(stored, actions, options) | {PROPENSITY: propensity}",
+        "_name_actions(stored, actions, options) | {PROPENSITY: propensity[::-1]}",
         Row(),
     ),
     "exported_scorer_has_the_policys_probabilities": (
