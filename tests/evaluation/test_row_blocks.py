@@ -46,6 +46,8 @@ def test_blocks_have_the_differences_of_their_policies(kind):
     bound, refusal = RowBlocks(number).certify(evaluation, settings)
     result = bound_blocks(terms, 0.95)
     assert refusal or bound == result.bound
+    lower, no_lower = RowBlocks(number).certify(evaluation, settings, -1)
+    assert refusal or no_lower or lower < result.value < bound
     weights = np.array([0.9, 0.1])
     weighted = bound_blocks(terms, 0.95, weights)
     assert weighted.value == pytest.approx(weights @ [part.mean for part in terms])
