@@ -232,6 +232,11 @@ def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys):
     assert capsys.readouterr().err == message
 
 
+def test_a_value_inside_itself_is_refused(tmp_path):
+    (tmp_path / "m.yaml").write_text("features: &f {numeric: *f}")
+    assert "mapping cannot be read: maximum recursion depth" in refusal(as_mapping, tmp_path / "m.yaml")
+
+
 def test_ordinary_aliases_and_merged_keys_are_read():
     text = "base: &base {x: 1, y: [2, 3]}\nnext: {<<: *base, x: 4}\nlist: [*base, *base]"
     base = {"x": 1, "y": [2, 3]}

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from drcrm.errors import InputError, import_extra
 
+if TYPE_CHECKING:
+    from drcrm.mapping.log_mapping import LogMapping
+
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")  # numbers of YAML 1.1
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML 1.2
 
@@ -148,9 +151,6 @@ def validate(content: Mapping, name: str) -> Mapping:
         raise InputError(f"{place} is {value!r}, expected {error.schema['description']}")
     return content
 
-
-if TYPE_CHECKING:
-    from drcrm.mapping.log_mapping import LogMapping
 
 VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
 OUTCOMES = (  # keys whose columns are unknown when an action is chosen
