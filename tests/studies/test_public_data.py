@@ -61,9 +61,8 @@ def test_logging_policies_have_the_average_of_their_logs(table, files):
             half = stats.t.ppf(0.975, ROWS - 1) * clicks.std() / np.sqrt(ROWS)
             for learned in ("bts", "random"):
                 row = row_of(table, policy, learned, name)
-                assert row["ips"] == pytest.approx(clicks.mean())
-                assert row["clicks"] == clicks.sum()
-                assert (row["ips_high"] - row["ips_low"]) / 2 == pytest.approx(half, rel=1e-9)
+                measured = row["ips"], row["clicks"], (row["ips_high"] - row["ips_low"]) / 2
+                assert measured == pytest.approx((clicks.mean(), clicks.sum(), half), rel=1e-9)
 
 
 def test_the_best_item_of_each_position_is_evaluated_on_the_rows_that_show_it(obd, table, files):
