@@ -292,11 +292,12 @@ def _select(
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)
     means, index = differences.cautious_means(), differences.choose(choices, is_allowed, confidence)
-    if index is None:
+    is_shown = index is not None
+    if not is_shown:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
         preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
         among = next((mask for mask in preferred if mask.any()), is_possible)
         index = int(np.argmin(np.where(among, means, np.inf)))
     chosen = candidates[index]
-    policy = _evaluated(algorithm, learned, chosen)
+    policy = replace(_evaluated(algorithm, learned, chosen), is_shown=is_shown)
     return policy, (not rates[index], -int(differences.grade[index]), float(means[index]))

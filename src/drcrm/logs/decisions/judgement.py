@@ -61,6 +61,8 @@ class EvaluatedPolicy:
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
+    is_shown : bool
+        Whether the choice among the algorithm's own candidates shows this one to be better. The study ``obd`` reads it.
     may_have_logged : bool
         Whether it existed before the log, so that it may be the logging policy.
     """
@@ -71,6 +73,7 @@ class EvaluatedPolicy:
     cost_model: object = None
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
+    is_shown: bool = False
     may_have_logged: bool = False
 
 
