@@ -232,9 +232,16 @@ def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys):
     assert capsys.readouterr().err == message
 
 
-def test_a_value_inside_itself_is_refused(tmp_path):
-    (tmp_path / "m.yaml").write_text("features: &f {numeric: *f}")
-    assert "mapping cannot be read: maximum recursion depth" in refusal(as_mapping, tmp_path / "m.yaml")
+@pytest.mark.parametrize("entry", ["[{}]", "{{<<: [{}]}}"], ids=["lists", "merged maps"])
+def test_aliases_that_expand_endlessly_are_refused(entry):
+    """Each line has ten copies of the line before. All of them together have a few hundred bytes."""
+    lines = ["a0: &a0 " + entry.format("{x: 1}")]
+    for number in range(1, 12):
+        lines.append(f"a{number}: &a{number} " + entry.format(", ".join([f"*a{number - 1}"] * 10)))
+    with pytest.raises(InputError, match="line 6: aliases must expand to at most 100000 values"):
+        parse_yaml("\n".join(lines))
+    with pytest.raises(InputError, match="aliases must expand to at most"):
+        parse_yaml("a: &a [1, *a]")
 
 
 def test_ordinary_aliases_and_merged_keys_are_read():

@@ -20,6 +20,7 @@ from drcrm.errors import InputError, import_extra
 if TYPE_CHECKING:
     from drcrm.mapping.log_mapping import LogMapping
 
+MOST_NODES = 10**5  # values of a document, counted at each of their aliases
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")  # numbers of YAML 1.1
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML 1.2
 
@@ -27,8 +28,9 @@ EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML
 def parse_yaml(text: str) -> object:
     """Return the content of YAML; InputError has a line for each repeated key, or explains why it is refused.
 
-    YAML's parser silently keeps the last value of a repeated key. A number in base 60, such as 1:30, is refused.
-    Numbers such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1 reads a text.
+    YAML's parser silently keeps the last value of a repeated key. A number in base 60, such as 1:30, is refused, and so
+    are aliases that expand to very many values. Numbers such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1
+    reads a text.
     """
     yaml: Any = import_extra("yaml")
     repeated: list[tuple[int, str]] = []
@@ -50,6 +52,12 @@ def parse_yaml(text: str) -> object:
                 raise InputError(f"line {line}: YAML reads {node.value} as a number in base 60; write it in quotes")
             return node
 
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            if node is not None:
+                _count_nodes(node, {})
+            return node
+
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
     try:
         content = yaml.load(text, Loader)
@@ -61,6 +69,25 @@ def parse_yaml(text: str) -> object:
     if repeated:
         raise InputError(*(f"line {line}: {message}" for line, message in sorted(repeated)))
     return content
+
+
+def _count_nodes(node: Any, known: dict[int, int]) -> int:
+    """Return the number of values below a YAML node; InputError if they are endless or too many.
+
+    ``known`` has the numbers of the nodes that were counted before, so that aliases take no time.
+    """
+    if isinstance(node.value, str):
+        return 1
+    if id(node) in known:
+        number = known[id(node)]
+    else:
+        known[id(node)] = MOST_NODES + 1  # of a node inside itself
+        parts = [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
+        number = known[id(node)] = 1 + sum(_count_nodes(part, known) for part in parts)
+    if number > MOST_NODES:
+        line = node.start_mark.line + 1
+        raise InputError(f"line {line}: aliases must expand to at most {MOST_NODES} values; write them out")
+    return number
 
 
 def parse_json(text: str) -> object:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from drcrm.arrays.validation import to_float
-from drcrm.errors import InputError, prefix_errors, refuse_errors
+from drcrm.errors import InputError, prefix_errors
 from drcrm.mapping.checks import BLOCKS, FEATURES, HOLDOUT, find_conflicts, plain_copy, read_content, validate
 from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_number
 
@@ -284,8 +284,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         return LogMapping()
     if not isinstance(content, Mapping):
         raise InputError(f"{name} is of type {type(content).__name__}, expected a mapping of keys such as action: item")
-    with refuse_errors(f"{name} cannot be read"):  # such as a YAML value inside itself
-        content = validate(content, name)
+    content = validate(content, name)
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
