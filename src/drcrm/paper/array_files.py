@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from drcrm.cost_models.ridge_model import CostModel
 
 
-def read_contexts(path: str | Path) -> tuple[Features, np.ndarray]:
-    """Read labelled contexts like :func:`read_truth`, and return labels (n, q) or classes (n,)."""
-    X, truth = read_truth(path)
-    return X, truth.labels
-
-
 def read_truth(path: str | Path) -> tuple[Features, Truth]:
     """Read labelled contexts and append a constant feature 1. Raise InputError for content out of range."""
     arrays = read_npz(path, ["X", "labels"], optional=["n_actions"])

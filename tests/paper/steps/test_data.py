@@ -12,7 +12,7 @@ from fixtures.pipeline import AXES, LOG, SPLIT, error_of, run_chain, run_step
 from scipy.special import expit
 
 from drcrm.files import read_npz
-from drcrm.paper.array_files import read_contexts
+from drcrm.paper.array_files import read_truth
 
 LINE = b"0,2 1:0.5 3:2\n"
 FILES = {"train": ["a.svm"], "test": ["b.bz2"], "features": 4, "labels": 3}
@@ -118,7 +118,8 @@ def test_fetch_file_checks_the_digest(tmp_path, capsys):
 
 def test_logging_policy_is_regularised_logistic_regression(toy):
     """Its gradient at the optimum, Xᵀ(σ(Xθ) − y) + θ/C, is 0 up to the 6 decimals of CRFsuite's weights."""
-    X, labels = read_contexts(toy / "train.npz")
+    X, truth = read_truth(toy / "train.npz")
+    labels = truth.labels
     rows = read_npz(toy / "split.npz", ["logging"])["logging"]
     logging = read_npz(toy / "logging.npz", ["coef", "absent"])
     assert not logging["absent"].any()
@@ -127,7 +128,8 @@ def test_logging_policy_is_regularised_logistic_regression(toy):
 
 
 def test_log_has_propensities_costs_and_counts_of_distinct_rows(toy):
-    X, labels = read_contexts(toy / "train.npz")
+    X, truth = read_truth(toy / "train.npz")
+    labels = truth.labels
     coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
     log = read_npz(toy / "replay4/log.npz", LOG)
     np.testing.assert_array_equal(log["X"], X)

@@ -24,7 +24,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.files import read_npz, write_npz
 from drcrm.logging_policy import SUPPORT, restrict_to_support
-from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
+from drcrm.paper.array_files import read_cost_model, read_log, read_policy, read_truth
 
 KL_BALL = algorithm("KLDRO", parameter="radius", grid=[0.1])
 CERTIFICATE = ["estimate", "bound", "effective_size"]
@@ -96,7 +96,8 @@ def without(inputs: dict, *names: str) -> dict:
 
 
 def test_losses_are_those_of_the_chosen_fits(toy, metrics):
-    X, labels = read_contexts(toy / "test.npz")
+    X, truth = read_truth(toy / "test.npz")
+    labels = truth.labels
     rows_seen = set()
     for row in metrics.itertuples():
         if row.algorithm in ("logging", "skyline"):
@@ -172,7 +173,8 @@ def test_an_absent_label_counts_as_logged_or_half(toy, tmp_path):
     coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
     coef[:, 1] = [*np.zeros(len(coef) - 1), -1000]
     write_npz(tmp_path / "logging.npz", coef=coef, absent=np.array([False, True, False]))
-    X, labels = read_contexts(toy / "test.npz")
+    X, truth = read_truth(toy / "test.npz")
+    labels = truth.labels
     marginals = expit(X @ coef[:, [0, 2]])
     present = np.where(labels[:, [0, 2]] == 1, 1 - marginals, marginals).sum(axis=1).mean()
     for score, expected in {"logged": labels[:, 1].mean(), "half": 0.5}.items():

@@ -13,7 +13,6 @@ from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import write_json, write_npz
 from drcrm.paper.array_files import (
-    read_contexts,
     read_policy,
     read_split,
     read_truth,
@@ -135,7 +134,7 @@ def split(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     ``logging`` train π0. They are drawn from the contexts ``train`` if ``split_unit`` is "context", and from all
     contexts if it is "row".
     """
-    X, _ = read_contexts(files["train"])
+    X, _ = read_truth(files["train"])
     rng = generator(settings["dataset"], settings["seed"], "split")
     shares = settings["logging_fraction"], settings["heldout_fraction"]
     with prefix_errors(files["train"]):

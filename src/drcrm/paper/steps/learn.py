@@ -17,7 +17,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, prefix_errors
 from drcrm.estimates import default_estimate
 from drcrm.files import read_npz, write_csv, write_npz
-from drcrm.paper.array_files import read_contexts, read_cost_model, read_fits, read_log, read_policy, read_truth
+from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.paper.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation import Rates, Truth, generator
 from drcrm.policies.exponential import LinearPolicy, make_policy
@@ -115,7 +115,7 @@ def classify(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     from drcrm.paper.classifiers import action_probabilities, cheapest_actions, competitor_probabilities
 
     train, _ = read_log(files["log"])
-    X, _ = read_contexts(files["test"])
+    X, _ = read_truth(files["test"])
     with prefix_errors(files["log"]):
         if "classifier" in settings:
             train.actions.require_classes("a classifier")
