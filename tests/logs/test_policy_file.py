@@ -114,8 +114,13 @@ def test_the_number_of_candidates_depends_on_the_outcome_and_the_confidence():
     assert levels(stored, guardrails=wider)[1] == {"returned": 13}
     for other in (rail | {"at_most": "2 %"}, rail | {"cost": "refunded"}):
         assert levels(stored, guardrails={"returned": other})[1] == {}
-    with pytest.raises(InputError, match="are not pairs of a confidence and a number"):
-        levels(StoredPolicy(policy, None, None, header | {"guardrail_numbers": {"returned": 2}}))
+    for wrong in (
+        {"effective_choices": 0.01},
+        {"effective_numbers": [[0.95, 41]]},
+        {"guardrail_numbers": {"returned": 2}},
+    ):
+        with pytest.raises(InputError, match="from 1 to the number of candidates, 40"):
+            levels(StoredPolicy(policy, None, None, header | wrong))
 
 
 def test_cells_without_actions_are_read_back(tmp_path):

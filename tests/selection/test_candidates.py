@@ -65,9 +65,11 @@ def test_the_number_grows_with_the_confidence_and_is_stored_by_level():
     assert EffectiveNumber.of_list(12, number.as_list()) == number
 
 
-@pytest.mark.parametrize("pairs", [[[0.95]], [["a", 2]], 3])
-def test_effective_numbers_that_are_no_pairs_are_refused(pairs):
-    with pytest.raises(InputError, match="not pairs of a confidence and a number"):
+@pytest.mark.parametrize(
+    "pairs", [[[0.95, 0]], [[0.95, 13]], [[0.95, 1.5]], [[1.0, 2]], [[0.95]], [["a", 2]], {"0.95": 2}]
+)
+def test_numbers_that_are_none_of_the_candidates_are_refused(pairs):
+    with pytest.raises(InputError, match="from 1 to the number of candidates, 12"):
         EffectiveNumber.of_list(12, pairs)
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from drcrm.errors import refuse_errors
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
 from drcrm.logging_policy import SupportedModel
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
@@ -55,9 +56,21 @@ class EffectiveNumber:
 
     @classmethod
     def of_list(cls, candidates: int, pairs: Any) -> EffectiveNumber:
-        """Return the number from the pairs of :meth:`as_list`; InputError for anything else."""
-        with refuse_errors("the effective numbers of candidates are not pairs of a confidence and a number"):
-            return cls(candidates, {float(level): int(number) for level, number in pairs})
+        """Return the number from the pairs of :meth:`as_list`; InputError if they are none of this many candidates."""
+        is_valid = isinstance(pairs, list) and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and 0 < to_float(pair[0]) < 1
+            and type(pair[1]) is int
+            and 1 <= pair[1] <= candidates
+            for pair in pairs
+        )
+        if not is_valid:
+            raise InputError(
+                f"the effective numbers of candidates are {pairs!r}, expected pairs of a confidence and a whole number "
+                f"from 1 to the number of candidates, {candidates}"
+            )
+        return cls(candidates, dict(pairs))
 
     def as_list(self) -> list[list[float]]:
         """Return pairs of a level and its number."""
