@@ -46,9 +46,9 @@ def test_a_process_uses_one_thread(tmp_path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("learn", ["pandas", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
+        ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
         ("data", ["pandas", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
-        ("results", ["matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
+        ("results", ["pandas", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
     ],
 )
 def test_a_step_imports_only_what_it_needs(module, heavy):
