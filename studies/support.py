@@ -124,9 +124,6 @@ class Normalised:
     def __getattr__(self, name: str):
         return getattr(self._objective, name)
 
-    def with_features(self, features: np.ndarray) -> Normalised:
-        return Normalised(self._objective.with_features(features), self._factor)
-
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         return self.evaluate(coef)[:2]
 
