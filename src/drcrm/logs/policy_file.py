@@ -81,10 +81,6 @@ class StoredPolicy:
         """The mapping of the log from which the policy was learned."""
         return as_mapping(self.header.get("mapping"))
 
-    def has_outcome_of(self, mapping: LogMapping) -> bool:
-        """Return whether a mapping has the outcome from which the policy was learned."""
-        return (mapping.reward, mapping.cost) == (self.mapping.reward, self.mapping.cost)
-
     def numbers(self, mapping: LogMapping) -> EffectiveNumbers:
         """Return the effective numbers of candidates for the outcome of a mapping, and for each of its guardrails.
 
@@ -97,7 +93,7 @@ class StoredPolicy:
         known: Any = header.get("effective_numbers", [])
         if not known and "effective_choices" in header:  # files of earlier versions have only the level of learn
             known = [[header.get("confidence", 0.95), header["effective_choices"]]]
-        is_same = self.has_outcome_of(mapping) and mapping.shift == self.mapping.shift
+        is_same = mapping.has_comparison_of(self.mapping)
         constraints = {
             part.key: EffectiveNumber.of_list(choices, of_constraints.get(part.key, []))
             for part in mapping.constraints

@@ -204,6 +204,13 @@ class LogMapping:
         columns = [*numbers, self.price_column, *self.guardrail_columns, *weights]
         return list(dict.fromkeys(filter(None, [*columns, *(self.labels or ()), *(self.numeric or ())])))
 
+    def has_outcome_of(self, other: LogMapping) -> bool:
+        return (self.reward, self.cost) == (other.reward, other.cost)
+
+    def has_comparison_of(self, other: LogMapping) -> bool:
+        """Return whether the policies of both mappings are compared by the same outcome, under the same shift."""
+        return self.has_outcome_of(other) and self.shift == other.shift
+
     def label_of(self, key: str, column: str | None = None) -> str:
         """Return a key and a column, by default its own, as messages name them."""
         column = column or getattr(self, key)

@@ -230,7 +230,7 @@ def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
     algorithm: Any = stored.header.get("algorithm", {})
     settings = dict(algorithm) if name != "logging" else {}
     label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
-    model = stored.model if stored.has_outcome_of(mapping) else None
+    model = stored.model if mapping.has_outcome_of(stored.mapping) else None
     return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name}, may_have_logged=True)
 
 
