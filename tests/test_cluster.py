@@ -12,12 +12,14 @@ from fixtures.action_logs import (
     block_log,
     evaluate_all,
     random_effects,
+    use_small_samples,
     write_mapped,
     write_mapped_log,
 )
 from fixtures.user_logs import MAPPING, close, decisions
 
 from drcrm import cluster
+from drcrm.arrays.mapped_arrays import scratch_folder
 from drcrm.cluster import on_cluster
 from drcrm.data import chunked_log
 from drcrm.errors import InputError
@@ -26,6 +28,11 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import learn
+
+OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
+ALGORITHM = Algorithm("KLDRO", "radius", (0.01, 0.1), OPTIONS)
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +108,17 @@ def test_a_cluster_needs_workers(tmp_path):
     objective = Objective(PreparedLog(block_log("single", 300)), KLBall(0.1))
     with on_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
         objective(np.zeros(objective.prepared.shape))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "sample"), [("shuffled", 10**6), ("lists", 100)])
+def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypatch):
+    use_small_samples(monkeypatch, sample, 8)
+    train, heldout = block_log(kind, 420), block_log(kind, 150, seed=1)
+    expected = learn(train, ALGORITHM, heldout).as_arrays()
+    on_disk = [write_mapped_log(log, tmp_path / name) for name, log in (("train", train), ("heldout", heldout))]
+    with on_cluster(client, tmp_path), scratch_folder(tmp_path):
+        result = learn(on_disk[0], ALGORITHM, on_disk[1]).as_arrays()
+    assert np.array_equal(result["chosen"], expected["chosen"])
+    assert result["scores"] == pytest.approx(expected["scores"], rel=1e-6, abs=1e-6, nan_ok=True)
+    assert result["coef"] == pytest.approx(expected["coef"], rel=1e-6, abs=1e-6)

@@ -229,3 +229,23 @@ def test_users_with_one_arm_each_lead_to_few_claims():
         fitted = DoublyRobustDRO(max_iter=60, tol=1e-4).fit(X, arm, np.full(n, 0.5), cost, groups=user)
         claims += fitted.step_ > 0
     assert claims <= 9
+
+
+@keeps_logging_policy
+@pytest.mark.parametrize("features", [None, "scores"])
+def test_rows_repeated_within_groups_teach_and_test_like_the_rows(features):
+    """Each row is a group with four copies of itself: the fit holds out the same groups and has the same bound."""
+    rng = np.random.default_rng(0)
+    X, A = np.column_stack([rng.normal(size=(400, 2)), np.ones(400)]), rng.integers(0, 2, 400)
+    cost = -(rng.random(400) < 0.3 + 0.4 * ((X[:, 0] > 0) == A)).astype(float)
+    rows, user = np.repeat(np.arange(400), 4), np.repeat(np.random.default_rng(1).permutation(400), 4)
+    settings = {"features": features} | ({} if features is None else {"max_iter": 30})
+    plain = DoublyRobustDRO(**settings).fit(
+        X[np.argsort(user[::4])], A[np.argsort(user[::4])], np.full(400, 0.5), cost[np.argsort(user[::4])]
+    )
+    grouped = DoublyRobustDRO(**settings).fit(X[rows], A[rows], np.full(1600, 0.5), cost[rows], groups=user)
+    assert np.array_equal(np.sort(user[grouped.heldout_][::4]), np.sort(plain.heldout_))
+    assert len(grouped.heldout_) == 4 * len(plain.heldout_)
+    if features is None:
+        assert plain.step_ > 0
+        assert grouped.improvement_bound_ == pytest.approx(plain.improvement_bound_, rel=0.02)

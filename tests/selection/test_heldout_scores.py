@@ -185,3 +185,14 @@ def test_rows_that_are_repeated_within_groups_are_no_evidence(logged, is_cloned,
     values = mean + centred / sizes.mean()
     bound = kl_worst_case(values, np.ones(n), norm.ppf(0.95) ** 2 / (2 * n))
     assert grouped["improvement_bound"] == pytest.approx(bound, rel=1e-7)
+
+
+def test_a_policy_without_weight_has_no_ratio_and_is_never_chosen_by_one(logged, parts):
+    _, heldout = parts(logged(4))
+    X = np.ones((heldout.X.shape[0], 1))
+    log = BanditLog(X, np.ones_like(heldout.Y), heldout.propensity, heldout.cost, heldout.context)
+    away, *others = (score(log, np.full((1, 2), u), model=make_model(features=1)) for u in (-1e4, 0.0, 1.0))
+    assert {name for name, value in away.items() if np.isnan(value)} == {*SELF_NORMALISED, "snips_bound"}
+    assert away["ips"] == 0
+    for name in (*SELF_NORMALISED, "snips_bound"):
+        assert choose([away[name], *(scores[name] for scores in others)], [1.0, 2.0, 3.0]) in (1, 2)

@@ -1,5 +1,7 @@
 """Asymptotic bounds: corrected for skewness, on the mean of blocks, and the sample sizes that they need."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -221,3 +223,79 @@ def test_shrinking_is_the_posterior_mean():
     assert shrink_difference(-1.0, 1.5) == shrink_difference(0.0, 1.0) == 0.0
     assert shrink_difference(0.0, 0.0) == shrink_difference(1.0, np.nan) == 0.0
     assert shrink_difference(3.0, 0.0) == 3.0
+
+
+def share_better(sizes, means, deviations, confidence: float = 0.95) -> float:
+    """Return the share of simulated logs whose bound is below 0, from the summaries of blocks, (logs, J) each."""
+    bounds = [
+        bound_blocks([BlockTerms(*block) for block in zip(sizes, *of_log, strict=True)], confidence).bound
+        for of_log in zip(means, deviations, strict=True)
+    ]
+    return float((np.array(bounds) < 0).mean())
+
+
+def limit(level: float, logs: int) -> float:
+    return level + 3 * np.sqrt(level * (1 - level) / logs)
+
+
+def two_arms(rng: np.random.Generator, logs: int, rows: int, blocks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sizes, means and deviations of blocks for uniform logging of two equal arms, and the better arm so far.
+
+    The cost of a row is minus its reward, and the weight of the better arm is 2.
+    """
+    arm, reward = rng.integers(0, 2, (logs, rows)), rng.integers(0, 2, (logs, rows))
+    ends = np.linspace(rows // 4, rows, blocks + 1).astype(int)
+    parts = []
+    for start, end in pairwise(ends):
+        totals = [(reward * (arm == number))[:, :start].sum(axis=1) for number in (0, 1)]
+        best = (totals[1] > totals[0]).astype(int)[:, None]
+        parts.append(-reward[:, start:end] * (2 * (arm[:, start:end] == best) - 1.0))
+    means, deviations = (np.stack([f(part) for part in parts], axis=1) for f in (_means, _deviations))
+    return np.diff(ends), means, deviations
+
+
+def _means(values: np.ndarray) -> np.ndarray:
+    return values.mean(axis=1)
+
+
+def _deviations(values: np.ndarray) -> np.ndarray:
+    return values.std(axis=1, ddof=1)
+
+
+@pytest.mark.parametrize("blocks", [3, 7])
+def test_two_equal_arms_are_called_better_at_the_level(blocks):
+    logs = 3000
+    assert share_better(*two_arms(np.random.default_rng(blocks), logs, 400, blocks)) <= limit(0.05, logs)
+
+
+def stopping_learner(rng: np.random.Generator, logs: int, blocks: int = 6, rows: int = 200):
+    """Return sizes, means and deviations of a learner without gain: after a success it stops, else its spread triples.
+
+    A success is a significant mean over the rows so far. A learner that stops has policies close to the reference.
+    """
+    spread, means, deviations = np.ones(logs), [], []
+    for _ in range(blocks):
+        values = spread[:, None] * rng.normal(size=(logs, rows))
+        means.append(_means(values))
+        deviations.append(_deviations(values))
+        has_success = np.sum(means, axis=0) < -1.645 * np.sqrt(np.sum(np.square(deviations), axis=0) / rows)
+        spread = np.where(has_success, 1e-3, 3 * spread)
+    return np.full(blocks, rows), np.stack(means, axis=1), np.stack(deviations, axis=1)
+
+
+def test_a_learner_that_stops_after_a_success_is_called_better_at_the_level():
+    """Weights n_j would call it better far too often."""
+    logs = 3000
+    sizes, means, deviations = stopping_learner(np.random.default_rng(0), logs)
+    plain = (means @ sizes) / np.sqrt(deviations**2 @ sizes)
+    assert (plain < -1.645).mean() > 2 * limit(0.05, logs)
+    assert share_better(sizes, means, deviations) <= limit(0.05, logs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_the_level_is_exact_in_many_logs(confidence):
+    logs, rng = 30_000, np.random.default_rng(7)
+    allowed = limit(1 - confidence, logs)
+    for blocks in (two_arms(rng, logs, 400, 3), stopping_learner(rng, logs)):
+        assert abs(share_better(*blocks, confidence) - (1 - confidence)) <= allowed - (1 - confidence)

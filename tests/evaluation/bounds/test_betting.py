@@ -329,3 +329,19 @@ def test_a_capital_of_many_units_is_finite():
     bets = mixture(200_000, RATES["most"], 1e-9, True)
     assert np.isfinite(bets.log_capital(0.0)).all()
     assert 0.9 < bets.lower_bound() < 0.98
+
+
+def test_both_bounds_hold_at_every_look_of_most_logs():
+    """A reward of 0 or 1, weights up to 7, 200 logs, bounds on the difference; at δ = .1 at most 31 fail."""
+    policy, reward = np.array([0.1, 0.2, 0.7]), np.array([0.3, 0.5, 0.6])
+    pi0 = np.array([0.7, 0.2, 0.1])
+    truth, failed = -(policy - pi0) @ reward, 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        action = rng.choice(3, 400, p=pi0)
+        log = BanditLog(
+            np.ones((400, 1)), action, pi0[action], np.where(rng.random(400) < reward[action], -1.0, 0.0), n_actions=3
+        )
+        settings = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "least_propensity": 0.1}
+        failed += policy_certificate(np.tile(policy, (400, 1)), log, confidence=0.9, **settings).bound < truth
+    assert failed <= 31

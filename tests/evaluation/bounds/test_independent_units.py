@@ -244,3 +244,13 @@ def test_estimates_and_errors_of_persons_equal_a_clustered_regression(years, cos
     by_year = off_policy_value(policy_of(years), log, "snips")
     assert by_year == pytest.approx(by_person, rel=1e-12)
     assert by_person.standard_error > 1.1 * by_year.standard_error
+
+
+@pytest.mark.parametrize("by", ["row", "context"])
+def test_bounds_on_events_that_stand_for_others_hold(by):
+    held = []
+    for seed in range(40):
+        log = draw_dropped_log(2500, seed, 0.98)
+        probability = np.where(log.X[:, 0] == log.Y, 0.8, 0.2)
+        held.append(policy_certificate(probability, log, "snips", full_support=True, by=by).bound >= -0.26)
+    assert sum(held) >= 35  # as copies, about 23 by row

@@ -114,3 +114,10 @@ def test_gain_drift_is_the_difference_of_the_mean_gains():
     check = check_gain_drift(log, weight)
     assert check.value == pytest.approx(gain[250:].mean() - gain[:250].mean())
     assert check.level == "good"
+
+
+def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
+    twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
+    expected = check_cost_drift(LOG.with_groups(ids))
+    grouped = check_cost_drift(change_log(LOG, twice).with_groups(ids[twice]))
+    assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)

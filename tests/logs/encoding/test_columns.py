@@ -204,3 +204,8 @@ def test_drift_compares_halves_by_time(frame, mapping):
         diagnostics = diagnose(encoded(raw_log)).diagnostics
         levels.append({time.name: time.level for time in diagnostics}["drift of costs"])
     assert levels == ["caution", "good"]
+
+
+def test_integers_beyond_floats_remain_different_groups(tmp_path):
+    part(2**60 + np.arange(40)).to_parquet(tmp_path / "a.parquet")
+    assert len(set(read_raw_log(tmp_path / "a.parquet", MAPPING | {"group": "user"}).rows.get("groups"))) == 40

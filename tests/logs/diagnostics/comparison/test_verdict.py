@@ -337,3 +337,15 @@ def test_the_caution_names_the_missing_share_that_four_in_five_logs_show():
     error = lacking.std(axis=1) / np.sqrt(LOG.size)
     detected = lacking.mean(axis=1) / weight.mean() + 1.645 * error < 1
     assert 0.7 < detected.mean() < 0.9
+
+
+def test_dependent_rows_accuse_no_right_propensities():
+    """Users have ten rows with the same features and action, so rows predict each other's actions."""
+    log = change_log(draw_log(100, scale=1.5), np.random.default_rng(0).permutation(np.repeat(np.arange(100), 10)))
+    log = log.with_cost(np.random.default_rng(1).normal(size=1000))
+    verdict, diagnosis, _ = judge(BEST, log)
+    assert "independence" in failed_keys(diagnosis)
+    assert "audit_likelihood_ratio" in failed_keys(diagnosis)
+    assert verdict.verdict == "the log cannot say"
+    halved = judge(BEST, change_log(log, propensity=log.propensity / 2))[0]
+    assert halved.verdict == "the log is wrong"
