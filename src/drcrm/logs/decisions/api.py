@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 
 from drcrm.estimates import UNBIASED
+from drcrm.logs.decisions.elimination import Elimination, eliminate
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
 from drcrm.logs.decisions.learning import LearningOptions, learn_policy
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.question import COLUMN, Case, Question, open_case
-from drcrm.logs.decisions.several_policies import Elimination, eliminate
 from drcrm.logs.decisions.watching import bound_every_look
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.words import state_certificates
@@ -76,7 +76,7 @@ def learn(
         Whether only policy trees and single actions compete, so that people can read the policy.
     curve : bool
         Whether to also learn trees within other values of each limit and guardrail, and to estimate what they gain:
-        see :mod:`drcrm.logs.decisions.several_policies`.
+        see :mod:`drcrm.logs.decisions.alternatives`.
     cluster : str, optional
         Address of a Dask scheduler, "tcp://HOST:PORT".
     confidence : float

@@ -19,6 +19,12 @@ from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
 from drcrm.logs.block_policies import BLOCKS as BLOCKS_TESTED
+from drcrm.logs.decisions.alternatives import (
+    compare_with_single_action,
+    draw_curves,
+    price_readability,
+    require_curves,
+)
 from drcrm.logs.decisions.candidates import (
     ESTIMATE,
     Selection,
@@ -31,12 +37,6 @@ from drcrm.logs.decisions.candidates import (
 from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
-from drcrm.logs.decisions.several_policies import (
-    compare_with_single_action,
-    draw_curves,
-    price_readability,
-    require_curves,
-)
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.diagnostics.formats import capitalize

@@ -25,7 +25,7 @@ from drcrm.logs.report.charts import curve as draw_curve
 from drcrm.logs.report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
 if TYPE_CHECKING:
-    from drcrm.logs.decisions.several_policies import LimitCurve
+    from drcrm.logs.decisions.alternatives import LimitCurve
 
 PLURALS = {"leaf": "leaves"}
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level

@@ -26,7 +26,7 @@ from drcrm.logs.report.candidate import ESTIMATES
 from drcrm.logs.report.outcome_sections import constraint_rows, curve_rows
 
 if TYPE_CHECKING:
-    from drcrm.logs.decisions.several_policies import LimitCurve
+    from drcrm.logs.decisions.alternatives import LimitCurve
 
 VERDICTS = {  # verdict → CSS class of the page's header, and title
     "better": ("better", "Better than the logging policy"),
