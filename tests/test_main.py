@@ -136,7 +136,6 @@ def test_interruptions_are_one_line(monkeypatch):
 
 def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "drcrm.logs.cli.diagnose", raising=False)
     monkeypatch.setattr("drcrm.__main__.import_module", lambda name: __import__("pyarrow"))
     assert error("diagnose", "log.csv") == "drcrm: diagnose needs pyarrow: pip install 'drcrm[logs]'"
 

@@ -67,7 +67,7 @@ class Answer:
     breakeven_shift : float or None
         κ* of a better policy: see :func:`drcrm.logs.diagnostics.comparison.policy_comparison.find_breakeven_shift`.
     curves : sequence of LimitCurve
-        See :mod:`drcrm.logs.decisions.elimination`.
+        See :mod:`drcrm.logs.decisions.alternatives`.
     further : mapping
         Keys of the JSON that a single command has.
     is_trusted : bool
