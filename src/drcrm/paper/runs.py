@@ -1,4 +1,4 @@
-"""What the rules of the workflow read of the completed configuration: runs, parameters of steps, plans, and digests.
+"""What the workflow's rules derive from the configuration, such as runs, parameters and plans, and digests of code.
 
 Parameters and plans contain only what a step uses, because Snakemake runs a step again if its parameters change. It
 also does so if the digest of the source code changes.

@@ -1,7 +1,7 @@
 """Simulation of bandit feedback: true labels or classes give costs and exact losses, and a policy logs its actions.
 
-The classes of true labels also fit the logging policy π0 and the skyline, which is trained on the true labels. The rest
-of the simulation does not depend on the kind of actions.
+``LabelTruth`` and ``ClassTruth`` also fit the logging policy π0, and the skyline, which sees the truth of all training
+contexts. The rest of the simulation does not depend on the kind of actions.
 """
 
 import math

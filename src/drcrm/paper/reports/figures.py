@@ -1,6 +1,6 @@
-"""Figures of an experiment. Each function takes the results on one data set and returns a matplotlib figure.
+"""Figures of an experiment on one data set (``FIGURES``) or on all (``draw_overview``), and helpers that draw them.
 
-The title of a figure is its data set. Seeds and selection are in the caption, a template of ``workflow/report``.
+The title of a figure or panel is its data set. Its caption, a template of ``workflow/report``, has seeds and selection.
 Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in print, on pages and on a phone.
 """
 

@@ -191,10 +191,11 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 
 
 def shifted_rows(truth: Truth, X: Features, logging: LinearPolicy, radius: float) -> np.ndarray:
-    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of strata.
+    """Return the row numbers of a test set of the same size in which the strata have the worst shares.
 
-    Strata are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
-    the expected loss of the logging policy is the largest. Within a stratum, contexts are repeated equally often.
+    Contexts can be repeated or left out. Strata are classes, or quarters by a feature. Their shares are within the KL
+    divergence ``radius`` of today's, and the expected loss of the logging policy is the largest. Within a stratum,
+    contexts are repeated equally often.
     """
     stratum = truth.strata(X)
     members = [np.flatnonzero(stratum == number) for number in np.unique(stratum)]
