@@ -5,8 +5,8 @@ A column of a CSV file, such as the propensity, takes these steps to the log tha
 1. ``readers.csv_files.CsvReader.read_tables`` reads the file as Arrow tables of texts.
 2. ``readers.tables.TableReader.read_frames`` selects the columns that a mapping names, as frames with decimal points.
 3. ``readers.frames.frame_batch`` converts the columns to numbers, in a ``Batch`` of features and rows.
-4. ``batches.join_batches`` joins the batches to a ``BanditLog``. The propensities are its ``propensity``.
+4. ``batches.join_batches`` joins the batches into a ``BanditLog``. The column is now its attribute ``propensity``.
 5. ``batches.encode`` returns selected rows with encoded features: rows that train policies, and held-out rows.
 
-``decisions.opened_log.open_log`` calls these functions for the commands, and ``read_log`` for the library.
+For the commands, ``decisions.opened_log.open_log`` calls these functions. For the library, ``read_log`` does.
 """

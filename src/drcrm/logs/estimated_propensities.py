@@ -1,6 +1,6 @@
 """Estimated propensities of a log without logged ones: behaviour cloning, cross-fitted and calibrated, and trees.
 
-Boosted trees correct the model of the logged actions where it is wrong, also if the error is not linear in x. Let
+Boosted trees correct the model of the logged actions where it is wrong, even if the error is not linear in x. Let
 q(b|x) be the model. For each logged row one more action is drawn from q. Boosted trees on context and action learn to
 distinguish logged from drawn actions. Their log odds h(x, b) estimate log π0/q, so the corrected model is
 
@@ -104,11 +104,11 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> BanditLog:
 
 
 def estimate_before(log: BanditLog, is_before: np.ndarray) -> np.ndarray:
-    """Return propensities of all rows, (n,), by models that are fitted to some rows, a mask (n,), as above.
+    """Return propensities of all rows, (n,), by models that are fitted to the rows of a mask, (n,).
 
-    Estimates of these rows come from models of other folds, and those of other rows from models of all of these rows.
-    If the log is too large for a model of all rows, its propensities are returned.
-    The log is encoded, and each context has only rows before, or only others.
+    The models are those of :func:`estimate_propensities`. Estimates of the rows of the mask come from models of other
+    folds. Estimates of other rows come from models of all rows of the mask. If the log is too large for a model of all
+    rows, the propensities of the log are returned. The log is encoded. The mask has all rows of a context or none.
     """
     of_known = context_folds(log.take(is_before), FOLDS)
     if not (_draw_rows(log).all() and of_known.any()):

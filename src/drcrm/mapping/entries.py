@@ -1,4 +1,4 @@
-"""Entries of a mapping with parts of their own: guardrails, and logging policies whose propensities are known."""
+"""Entries of a mapping with parts of their own: guardrails, limits on actions, and known logging policies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

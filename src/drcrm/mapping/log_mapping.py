@@ -1,6 +1,6 @@
 """Mapping of a log, in YAML, JSON or a dict: what the columns of a file mean, and how to learn from it.
 
-``mapping.schema.json`` describes the keys; this module checks what a schema cannot express.
+``mapping.schema.json`` describes the keys; :mod:`drcrm.mapping.checks` has the checks that a schema cannot express.
 """
 
 from __future__ import annotations

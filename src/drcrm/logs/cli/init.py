@@ -74,7 +74,7 @@ ADVICE = {  # comments about a key without a column
 
 
 def init(log: Any, output: Path, delimiter: str | None, encoding: str | None) -> None:
-    """Write a proposal, and print which keys are missing and what to do next."""
+    """Write a proposal, and print which keys are missing, or, if none is, what to do next."""
     is_printed = standard_descriptor(output) == 1
     if output.exists() and not is_printed:
         raise InputError(f"{output} exists already, expected a new file; nothing was written")

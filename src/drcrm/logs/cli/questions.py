@@ -62,7 +62,7 @@ def evaluate_policy(**options: Any) -> int:
 
 
 def certify(policy: str, candidates: list[str] | None, **options: Any) -> int:
-    """Bound the cost of a policy, and its difference to the logging policy's cost."""
+    """Bound the cost of a policy, and its difference from the cost of the logging policy or of the baseline."""
     return _judge(api.certify, [policy, *candidates] if candidates else policy, **options)
 
 

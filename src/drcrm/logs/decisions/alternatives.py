@@ -1,10 +1,10 @@
-"""What other policies would gain: single actions, policies that people can read, and trees within other limits.
+"""Other policies to compare with: the best single action, the best readable policy, and trees within other limits.
 
 Curves show the gain against the value of a limit or of a guardrail's margin. For each of a few values, the policy is
 the best tree within this value on the training rows. The other limits and guardrails of the mapping stay. The held-out
-rows choose nothing: they only test all of these trees. Each point has two bounds, one on its gain and one on what it
-uses of the limit. With n points, each bound has the error probability δ/(2n), so all bounds of an answer hold together
-with confidence 1 − δ. The intervals have this level, too.
+rows choose nothing: they only test these trees. Each point has two bounds, one on its gain and one on what it uses
+of the limit. With n points, each bound has the error probability δ/(2n), so all bounds of an answer hold together with
+confidence 1 − δ. The intervals have this level, too.
 """
 
 from __future__ import annotations

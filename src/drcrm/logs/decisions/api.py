@@ -54,20 +54,22 @@ def learn(
     one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
 
     With blocks, a policy is learned from the rows before each of three blocks, and tested on the block. The verdict is
-    on this way of learning, and the policy that is learned from all rows is written. Or, with ``deploy="mixture"``, the
-    policy that draws one of the blocks' policies for each decision: the verdict is on this policy.
+    on this way of learning, and the last choice, fitted again to all rows, is written. With ``deploy="mixture"``, the
+    written policy draws one of the blocks' policies for each decision, and the verdict is on this policy.
 
     Parameters
     ----------
     log : Path, str, list of Path, or DataFrame
-        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
+        Files or folders of logged rows; or a DataFrame with the rows. The answer is that for the frame written as a CSV
+        file.
     mapping : dict, str, Path or LogMapping
         Describes the columns of the log, as a dict or as a YAML or JSON file.
     output : str or Path, optional
         File for the policy to run: the best candidate if it is better, otherwise the baseline, or an estimate of the
         logging policy. It is also the answer's ``policy``.
     candidate : str or Path, optional
-        File for the best candidate if it is not better. Only the file of another policy is replaced.
+        File for the best candidate if it is not better. An existing file is replaced only if it is empty or has a
+        policy.
     seed : int
         Seed of the split into training and held-out rows.
     exportable : bool
@@ -139,7 +141,8 @@ def certify(
         logged action. Several policies need ``anytime``. The answer is about the one with the best bound. Its key
         "policies" says which ones can still be best, and after which row the others left.
     logs : Path, str, list of Path, or DataFrame
-        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
+        Files or folders of logged rows; or a DataFrame with the rows. The answer is that for the frame written as a CSV
+        file.
     mapping : dict, str, Path or LogMapping, optional
         Describes the columns of the log, as a dict or as a YAML or JSON file. By default that of the policy's log.
     confidence : float
@@ -196,7 +199,8 @@ def evaluate(
         The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
         logged action.
     logs : Path, str, list of Path, or DataFrame
-        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
+        Files or folders of logged rows; or a DataFrame with the rows. The answer is that for the frame written as a CSV
+        file.
     mapping : dict, str, Path or LogMapping, optional
         Describes the columns of the log. By default that of the policy's log.
     confidence : float

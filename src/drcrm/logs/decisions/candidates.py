@@ -148,8 +148,9 @@ def fit_candidates(
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
     :meth:`drcrm.selection.candidates.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
-    guardrails and limits hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate
-    whose estimate is beyond a margin or a limit is returned only if this is true of all candidates.
+    guardrails and limits hold. If it chooses none, π0 is left out, and of the candidates with the highest grade, the
+    one with the smallest cautious mean is returned. A candidate whose estimate is beyond a margin or a limit is
+    returned only if this is true of all candidates.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
     see :mod:`drcrm.selection.successive_halving`. These samples use bounds on differences from π0. With a baseline,
@@ -285,7 +286,7 @@ def _guard(log: BanditLog) -> Callable[[LinearPolicy], bool]:
 def _select(
     algorithm: Algorithm, learned: Learned, rates: np.ndarray, choices: int, confidence: float
 ) -> tuple[EvaluatedPolicy, tuple[bool, int, float]]:
-    """Return a candidate and its rank: the one chosen for a test, or else that with the least cautious mean.
+    """Return a candidate and its rank: the one chosen for a test, or else the one with the smallest cautious mean.
 
     The rank has three parts: whether it breaks a guardrail, its grade times −1, and its cautious mean.
     """

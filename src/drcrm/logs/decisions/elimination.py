@@ -1,8 +1,8 @@
 """Elimination: which of several policies can still be the best one, by bounds on their costs that hold at every look.
 
 Each of K policies has an upper and a lower bound on its cost, each at level δ/K. A policy leaves at the first look at
-which its lower bound is above the smallest upper bound of the others. The best policy leaves only if its lower bound is
-false, or the upper bound of another policy. These are K bounds, so it ever leaves with probability at most δ.
+which its lower bound is above the smallest upper bound of the others. The best policy leaves only if its own lower
+bound or another policy's upper bound is false. These are K bounds, so the probability that it ever leaves is at most δ.
 Sources: Molitor 2026; Ryu, Kwon, Koppe & Jun 2025.
 """
 

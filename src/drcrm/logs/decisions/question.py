@@ -1,4 +1,4 @@
-"""The question about a policy on a log, and the policy that the user names with the rows that evaluate it."""
+"""A question about a policy on a log, and its case: the policy that the user names, and the rows that evaluate it."""
 
 from __future__ import annotations
 

@@ -171,10 +171,10 @@ def watch(
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
-    it counts with its rows so far. With other bounds, groups have the order of their first rows. A group counts once it
-    and all earlier groups are complete. The policy counts as better from the first row by which each bound, on the main
-    outcome and on the guardrails, has been below its limit. This is valid because all these bounds hold together. If an
-    outcome differs from that of an earlier look, the answer uses the new one.
+    it counts with its rows so far. With other bounds, groups have the order of their first rows. A group counts as soon
+    as it and all earlier groups are complete. The policy counts as better from the first row by which each bound, on
+    the main outcome and on the guardrails, has been below its limit. This is valid because all these bounds hold
+    together. If an outcome differs from that of an earlier look, the answer uses the new one.
 
     Returns
     -------
@@ -195,8 +195,8 @@ def watch(
     Raises
     ------
     InputError
-        If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
-        costs, or of a guardrail's outcome, is unknown, or the largest size of a group or weight of a row.
+        If a row occurs several times, or an asymptotic bound is refused. Other bounds also need the range of the costs
+        and of each guardrail's outcome, and the largest size of a group or weight of a row.
     """
     require_single_rows(opened.evaluated)
     main, reference = watch_costs(opened, policy, settings), opened.reference

@@ -20,8 +20,8 @@ the other, if the true place makes the squared error significantly and materiall
 Estimated propensities are a function of the context by construction, so trees predict the logged action instead, and
 their log likelihoods are compared.
 
-The last policy made the rows after which predictions stay near those at the end of the log. Policies that log at the
-same time, for example in an A/B test, count as one policy that draws among them.
+From some place on, predictions stay near those at the end of the log. The last policy made the rows from there on.
+Policies that log at the same time, for example in an A/B test, count as one policy that draws among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check all rows of a log for copies and for dependence, before rows are held out.
+"""Check all rows of a log for copies, dependence, repeated contexts and rows that trained a policy, and hash rows.
 
 **Copies.** Rows are copies if they are equal in features, action, propensity and cost more often than by chance. Copies
 may be anywhere in the file. Two one-sided tests have independent rows as their null hypothesis. Each test is

@@ -7,9 +7,9 @@ unsupported actions    the policy's probability of unsupported actions
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
 
-The largest share of one row is also computed for |w c|, and for the cost difference from the logging policy, |w c − c|.
-The skewness is γ of :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. It is the only quantity here that decides whether
-a certificate is issued.
+The largest share of one row is computed for w, for |w c|, and for |w c − c|, the cost difference from the logging
+policy. The skewness is γ of :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. It is the only quantity here that decides
+whether a certificate is issued.
 """
 
 from __future__ import annotations

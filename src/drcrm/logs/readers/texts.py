@@ -214,7 +214,7 @@ class VwReader(TextReader):
         return None
 
     def decisions(self, lines: Lines, variant: bool) -> Iterator[Decision]:
-        """Yield the decisions of a text; without a label, lists and lines with available actions are skipped."""
+        """Yield the decisions of a text, without unlabelled lists and lines that only name the available actions."""
         for block, decision in _blocks(lines, variant):
             with prefix_errors(f"row {decision.row}"):
                 labels = [(place, label) for place, line in enumerate(block) for label in line.labels]

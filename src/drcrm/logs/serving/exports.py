@@ -1,10 +1,10 @@
 """Policies for other systems: trees and linear policies as a SQL query and as a Python function without imports.
 
 A tree is also a JSON value. All three forms have the same splits. A number goes left if it is at most ``at_most``. A
-category goes left if it is one of ``values``. Missing values, and categories that are in neither list, go to the side
-that the tree chose for them. A leaf that draws its action has ``probabilities``, to which the share of uniform actions
-is not yet added. For a linear policy, both forms compute the score of each action from numbers, booleans and one-hot
-categories, and the softmax of the scores.
+category goes left if it is one of ``values``, and right if it is one of ``others``. Missing values, and categories in
+neither list, go to the side that the tree chose for them. A leaf that draws its action has ``probabilities``, to which
+the share of uniform actions is not yet added. For a linear policy, both forms compute the score of each action from
+numbers, booleans and one-hot categories, and the softmax of the scores.
 """
 
 from __future__ import annotations

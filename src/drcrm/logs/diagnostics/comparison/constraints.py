@@ -12,13 +12,12 @@ with the terms of a baseline in place of c, so it also covers the error of v0.
 The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
 trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
 
-**Limits** bound a policy's mean price of actions.
-With the price A(a) of each action, row i has the term z_i = Σ_a π(a|x_i) A(a), with the policy's share of uniform
-actions. It needs no weights and no outcomes. The limit holds if the upper bound on the mean of z is at most the limit.
-The bound is that of :mod:`drcrm.evaluation.bounds.asymptotic_bounds` with the skewness of z. The log can lack the
-contexts in which actions cost the most. Their share is at most 1 − δ^{1/n} if none of n units has one. The bound is at
-least one standard error plus the cost of this share. In blocks, the bound is on the mean with the weights of the
-verdict.
+**Limits** bound a policy's mean price of actions. With the price A(a) of each action, row i has the term z_i = Σ_a
+π(a|x_i) A(a), with the policy's share of uniform actions. It needs no weights and no outcomes. The limit holds if the
+upper bound on the mean of z is at most the limit. The bound is that of :mod:`drcrm.evaluation.bounds.asymptotic_bounds`
+with the skewness of z. The log can lack the contexts in which actions cost the most. Their share is at most 1 − δ^{1/n}
+if none of n units has one. The bound is at least the mean plus one standard error plus the cost of this share. In
+blocks, the bound is on the mean with the weights of the verdict.
 
 A verdict is false only if one of its bounds is. So the bounds share no δ with the main outcome, and like those of
 guardrails they have the level δ/k. Prices count as known.

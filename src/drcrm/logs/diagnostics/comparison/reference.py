@@ -67,7 +67,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """How a policy is compared with the logging policy.
+    """How a policy is compared with the reference, the logging policy or a baseline.
 
     Attributes
     ----------

@@ -4,9 +4,9 @@ A slice has the rows with one value of a column. A period is a day, week, month,
 periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
 interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
 
-The tree that explains a policy is its own, or a tree T of depth 2 that maximises Σ_i π(T(x_i)|x_i) over the contexts of
-half of the rows. Its fidelity is the share of the other rows in which T(x) is the policy's most likely action. The
-search sees no costs, so it does not bias the gains by leaf.
+If the policy is a tree, this tree explains it. Otherwise the explanation is the tree T of depth 2 that maximises
+Σ_i π(T(x_i)|x_i) over the contexts of half of the rows. Its fidelity is the share of the other rows in which T(x) is
+the policy's most likely action. The search sees no costs, so it does not bias the gains by leaf.
 """
 
 from __future__ import annotations
