@@ -99,7 +99,7 @@ class MarginalWeights:
 
     The weight is w = π(e|x)/π0(e|x), where e is the cluster of the logged action. π(e|x) is the probability that the
     policy draws any action of the cluster. The estimate is unbiased if the cost depends on the action only through its
-    cluster, also if π0 never takes some actions of a cluster. Otherwise it is biased by the differences within
+    cluster, even if π0 never takes some actions of a cluster. Otherwise it is biased by the differences within
     clusters. It needs one of K actions. Source: Saito & Joachims 2022.
 
     Parameters
@@ -160,8 +160,9 @@ class WeightedModel:
 
     The model is one regression of the costs for each action, in which rows have the weights π (1 − p)/p². For a
     deterministic policy, the weighted squared error of the model is the part of the variance of "dr" that depends on
-    the model. For other policies it only resembles this part. The regressions are cross-fitted, and actions without
-    rows in the other folds cost their mean. It needs one of K actions. Source: Farajtabar, Chow & Ghavamzadeh 2018.
+    the model. For other policies it only resembles this part. The regressions are cross-fitted. An action without rows
+    in the other folds is modelled by the mean cost of these folds. It needs one of K actions. Source: Farajtabar, Chow
+    & Ghavamzadeh 2018.
 
     Parameters
     ----------

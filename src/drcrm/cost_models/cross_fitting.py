@@ -4,9 +4,9 @@ An estimate is biased, and its interval too narrow, if the cost model was fitted
 Chernozhukov et al. 2018.
 
 Exponentiated costs are modelled by Duan's smearing estimator, f_γ(x, a) = e^{(ĉ(x, a) − C)/γ} · mean_j e^{ε_j/γ}, with
-the residuals ε = c − ĉ of a cross-fitted model ĉ. A context uses the residuals of the folds that do not contain it.
-They are pooled over actions, unless one of K actions has at least 50. One cost model serves every γ. C is the largest
-cost, so that no exponential of a cost exceeds 1. Source: Duan 1983.
+the residuals ε = c − ĉ of a cross-fitted model ĉ. A context uses the residuals of the folds that do not contain it. For
+single choices, an action with at least 50 residuals uses its own. Otherwise the residuals of all actions are pooled.
+One cost model serves every γ. C is the largest cost, so that no exponential of a cost exceeds 1. Source: Duan 1983.
 """
 
 from __future__ import annotations

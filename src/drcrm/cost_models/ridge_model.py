@@ -1,8 +1,8 @@
 """Ridge regression model of the cost, ĉ(x, y), on the policy's own features of context and action.
 
 label vectors    ĉ(x, y) = e_0 + Σ_l y_l e_l, e_l = a_l + x·b_l
-single choice    ĉ(x, a) = a_a + x·b_a, with a_a only if intercepts are fitted
-action lists     ĉ(x, a) = a + ψ_a·b
+single choice    ĉ(x, a) = a_0 + a_a + x·b_a, with a_a only if intercepts are fitted
+action lists     ĉ(x, a) = a_0 + ψ_a·b
 
 ĉ is linear in the action, so its expectation under a policy is exact.
 """

@@ -1,8 +1,8 @@
 """Solvers of the cost model's ridge regression, and the choice of its penalty on folds of contexts.
 
-``MomentSolver`` is exact and needs one pass over a large log with few actions and features. ``GradientSolver`` takes
-any log, but 2.5 times as long on 600 000 rows × 20 features × 5 actions, and 10 times with 5 labels on 200 000 rows.
-Both give the solution for a penalty, and squared errors on folds.
+``MomentSolver`` is exact and needs one pass over a large log with few actions and features. ``GradientSolver`` accepts
+any log. But it needs 2.5 times as long on 600 000 rows × 20 features × 5 actions, and 10 times as long with 5 labels on
+200 000 rows. Both give the solution for a penalty, and squared errors on folds.
 
 ``GradientSolver`` solves the normal equations by preconditioned conjugate gradients. The regression's features are
 z = a ⊗ x, where a is the label vector with an appended 1, or the one-hot action. For lists, z is ψ of the logged

@@ -60,9 +60,9 @@ class DoublyRobustDRO(KLDRO):
     With ``validation="blocks"``, more rows train and test. The first quarter of the rows (or groups), in a random
     order, is the first block, and ``n_blocks`` others share the rest. Before each of these blocks, all candidates but
     π0 are cross-fitted on the rows so far. The best one is fitted to these rows, and the block compares it with π0. If
-    the weighted mean of the comparisons shows a gain, the result is the policy that is learned in the same way from all
-    rows. So the test is of the way of learning: of the mean of the blocks' policies, not of the result. See
-    :mod:`drcrm.selection.block_learning`.
+    the weighted mean of the comparisons shows a gain, the candidate chosen before the last block is fitted again to all
+    rows and returned. So the blocks test the way of learning, through the mean of their policies. They do not test the
+    returned policy itself. See :mod:`drcrm.selection.block_learning`.
 
     The tests have limits:
 
@@ -87,9 +87,8 @@ class DoublyRobustDRO(KLDRO):
     n_blocks : int
         Number of blocks that test policies.
     validation_fraction : float in (0, 1)
-        Share of the groups, or without groups of the rows, that are held out; their number is rounded up.
-        If it gives fewer than 10 groups or 30 rows, no test could show an improvement: nothing is held out, and π0 is
-        kept.
+        Share of the groups, or without groups of the rows, that are held out; their number is rounded up. If it gives
+        fewer than 10 groups or 30 rows, tests would be unreliable: nothing is held out, and π0 is kept.
     random_state : int, Generator or None
         Seed of the split, or of the order of the blocks. With the default, all fits to one log have the same split.
         None draws a new split for each fit.

@@ -46,8 +46,8 @@ class Certificate:
     baseline : bool
         Whether the certificate is for the cost difference from a baseline.
     missing : bool
-        Whether the rows show that the log lacks actions of the policy. Their probability is then charged the largest of
-        ``costs``. For actions of a baseline, it is charged the smallest.
+        Whether the rows show that the log lacks actions of the policy. These actions then count with the largest of
+        ``costs``, and missing actions of a baseline with the smallest.
     unsupported : float or None
         Probability that the policy takes actions that the logging policy hardly takes. They are charged the same way.
         None if the logging policy is unknown.

@@ -1,4 +1,4 @@
-"""Certificates: an upper confidence bound on a policy's cost, from held-out rows of a log.
+"""Certificates, upper confidence bounds on a policy's cost from held-out rows, and sensitivity to wrong propensities.
 
 The bound holds if the policy, and the cost model of a doubly robust estimate, were fitted to other rows. The default
 bound is asymptotic: it is Student's, corrected for skewness. Actions that the log lacks are charged the largest cost:
@@ -75,15 +75,15 @@ def policy_certificate(
         Probability that the bound holds.
     method : str or Divergence
         "asymptotic" is the larger of the bound of a KL ball and Student's bound, corrected for skewness: see
-        :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. "student" or a divergence, such as "kl", replaces the KL ball
-        by another bound. "betting", for one look, and "anytime", for every number of rows together, are mixtures of
-        bets with terms of their own: see :mod:`drcrm.evaluation.bounds.betting_terms`. They need ``cost_range``, and
-        hold for every number of rows. Other methods are those of :func:`upper_bound`, for the terms z of the estimate
-        or their paired differences.
+        :mod:`drcrm.evaluation.bounds.asymptotic_bounds`. "student", or a divergence such as "chi2", replaces the KL
+        ball by another bound. "kl" is the same as "asymptotic". "betting", for one look, and "anytime", for every
+        number of rows together, are mixtures of bets with terms of their own: see
+        :mod:`drcrm.evaluation.bounds.betting_terms`. They need ``cost_range``, and hold for every number of rows. Other
+        methods are those of :func:`upper_bound`, for the terms z of the estimate or their paired differences.
     by : "row" or "context"
         Independent unit. "context" is short for ``groups=log.context``: all rows of a context are one observation. Use
-        it if rows share contexts. The bound then covers new contexts, if no row of these contexts was in training. With
-        "row", it is conditional on the logged contexts. Both bound the mean over rows.
+        it if rows share contexts. The bound then also holds for new contexts, provided that no row of a held-out
+        context was in training. With "row", it is conditional on the logged contexts. Both bound the mean over rows.
     choices : int
         Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1 or "auto", optional

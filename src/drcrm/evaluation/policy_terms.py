@@ -1,4 +1,6 @@
-"""Terms of a policy's estimated cost: one number for each row of a log. Their mean is the estimate.
+"""Terms of a policy's estimated cost, one number for each row of a log; and doubly robust scores of all actions.
+
+The mean of the terms is the estimate.
 
 **Charges.** If the logging policy π0 is known, unsupported actions are charged an extreme cost a. An action is
 unsupported if π0 hardly takes it: see :mod:`drcrm.logging_policy`. The cost a is the largest cost, or the smallest for
@@ -12,8 +14,8 @@ cost a,
 
 "ips" and "snips" use w' and c' instead of w and c. "dr" uses w, and a cost model that predicts a on S.
 
-**Worst cases.** The worst case R_κ around the environment has terms, too. With the self-normalised optimum (R_s, γ), E
-= e^{(c − C)/γ} and W_s = Σ w E/Σ w, the terms are
+**Worst cases.** The worst case R_κ around the environment has terms, too. Let C be the largest cost. With the
+self-normalised optimum (R_s, γ), E = e^{(c − C)/γ} and W_s = Σ w E/Σ w, the terms are
 
     z_i = R_s + (γ/W_s) (u_i − W_s)
 

@@ -1,6 +1,6 @@
 """Risks with a closed form: the mean, the variance penalty, Boltzmann means, log-sum-exp and logarithmic smoothing.
 
-Means, variances and exponential weights are computed from z − max z, to avoid cancellation.
+Variances and exponential weights are computed from z − max z, to avoid cancellation.
 """
 
 from typing import Any

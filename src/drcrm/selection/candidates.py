@@ -1,4 +1,4 @@
-"""Candidates of a selection, and the choice among those that the same held-out rows compare with π0.
+"""Candidates of a selection, the choice of one of them on held-out rows, and the effective number of candidates.
 
 Candidates are fits along a grid, fits with a ridge towards π0, policies part of the way from π0 to a fit, and π0. If
 the rows choose the best of k candidates, the bounds on all of them must hold together. Bonferroni divides δ by k. This
@@ -280,7 +280,7 @@ class Learned:
         Index of the candidate to use: the first one, or for a safe algorithm the one that
         :meth:`drcrm.selection.candidates.PairedDifferences.choose` chooses, else π0.
     objectives : list of Objective
-        One for each value of the grid; none over learned scores, whose start is a policy that other models made.
+        One for each value of the grid; none for a fit over learned scores.
     start : array (d, …)
         Start of the fits, Θ.
     clip : float or None

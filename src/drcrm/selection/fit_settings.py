@@ -105,7 +105,7 @@ class FitOptions:
         - "imitation": the cloned policy, which is fitted to the logged actions (behaviour cloning).
     tilt : float ≥ 0 or "auto"
         Strength κ of the tilt. The start "model" is π ∝ π0 e^{−κ ĉ}, with the modelled cost ĉ. "auto" chooses κ such
-        that the effective sample size of the start is a third of the rows, but at most 10 divided by the standard
+        that the effective sample size of the start is a third of the rows. κ is then at most 10 divided by the standard
         deviation of the costs.
     support : float in [0, 1]
         Threshold τ, below which the cost model is not trusted. An action has no support if its probability under the

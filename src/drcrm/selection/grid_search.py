@@ -55,7 +55,8 @@ def learn(
         from the log.
     cost_model : optional
         The cost model of estimates, starts and scores. If it is None and an estimate or a start needs a model, a ridge
-        regression is fitted to the log. A regressor of scikit-learn is fitted to the log, too.
+        regression is fitted to the log. A regressor of scikit-learn is fitted to the log, too. A regressor in the
+        algorithm's settings replaces this model.
     fitted_costs : CostModel, optional
         Another cost model for the estimates of the fit, which is trusted for all actions.
 

@@ -51,7 +51,8 @@ def fit_cost_model(
         Its estimate determines the effects: None if it uses no model, else the model's effects. Context effects are
         added if the algorithm has them.
     model : cost model, SupportedModel, regressor, function of X, or None
-        A regressor is fitted to the log; None fits a CostModel.
+        A regressor is fitted to the log; None fits a CostModel. A regressor in the algorithm's settings replaces the
+        model.
     logging : LoggingPolicy, optional
         π0; by default that of a SupportedModel, else the policy cloned from the log.
     offset : float

@@ -126,7 +126,7 @@ def fit_scores(
     models: Sequence[Any] | None = None,
     folds: int | np.ndarray = FOLDS,
 ) -> LearnedScores:
-    """Fit the models of the scores to all contexts, and without each of at most three folds.
+    """Fit the models of the scores to all contexts, and again without each fold.
 
     Parameters
     ----------

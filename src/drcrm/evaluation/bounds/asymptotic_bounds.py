@@ -1,4 +1,4 @@
-"""Asymptotic bounds on a mean: corrected for skewness, on the mean of blocks, and the sample sizes that they need.
+"""Asymptotic bounds on one mean or on the mean of blocks, sample sizes, and corrections for the choice of the best.
 
 **Skewness.** An estimate is the mean z̄ of terms z = m + a e. Here m does not depend on the logged cost, a is the
 importance weight, and e the residual of the cost. For a difference, the baseline's weight is subtracted from a. Rare,
@@ -15,10 +15,10 @@ quantile u, and Student's quantile t with N − 1 degrees of freedom, the one-si
 
     z̄ + s/√N (t + γ (2u² + 1)/6)
 
-Moments see nothing of rows that the log lacks by chance. This matters if the j rows with the largest weights, at most
-five, have a quarter of Σ a², and weights of at least twice all others. If a share q of such rows has the largest cost
-C, none of the j has it with probability (1 − q)^j. So with confidence 1 − δ, q is at most 1 − δ^{1/j}, and such rows
-raise the mean by at most
+Moments see nothing of rows that the log lacks by chance. This matters if the j ≤ 5 rows with the largest weights have
+at least a quarter of Σ a², and the weight of each is at least twice that of any other row. If a share q of such rows
+has the largest cost C, none of the j has it with probability (1 − q)^j. So with confidence 1 − δ, q is at most
+1 − δ^{1/j}, and such rows raise the mean by at most
 
     r = max_j (b_1 + … + b_j)/N (1 − δ^{1/j}),    b = a₊ (C − ĉ)
 
@@ -175,7 +175,7 @@ def correct_for_choice(difference: float, standard_error: float, candidates: int
     The best estimate is too good by about the largest error of the candidates. So a quantile of the largest of k
     independent normal errors is added, σ Φ⁻¹(q^{1/k}), but the result does not change its sign. k is the effective
     number of candidates. q is 2/3 and not 1/2, because estimates are stated as *better* only if they are large.
-    :func:`shrink_difference` suits a policy that was not chosen by its estimate.
+    :func:`shrink_difference` is another correction for the same choice, for advice on the number of rows.
     """
     largest = float(ndtri(NOT_TOO_GOOD ** (1 / candidates))) * standard_error
     return min(difference + largest, max(difference, 0.0)) if candidates > 1 else difference

@@ -1,8 +1,9 @@
-"""Search for the best policy tree: exact for depths 1 and 2, by histograms of scores over binned columns.
+"""Search for the best policy tree, by histograms of scores over binned columns.
 
 A tree gives each context an action, and its value is Σ_i Γ_i(action of i). For a pair of columns, one histogram of the
 scores over pairs of bins is cumulated along both axes. It then gives the best actions for all pairs of cuts. With n
-rows, d columns, K actions and B bins, the search takes O(d² K (n + B²)) operations.
+rows, d columns, K actions and B bins, the search takes O(d² K (n + B²)) operations. It is exact for depths 1 and 2,
+except that ``fit_encoded_tree`` tries only the 20 best columns.
 
 Source: Zhou, Athey & Wager 2023, who search over sorted rows; the histograms replace the sort.
 """
