@@ -41,7 +41,7 @@ cost = -clicked.astype(float)
 # logging policy, it returns the logging policy. A negative difference is a lower cost, that is, more clicks. The
 # printed bound is a little too low, because it ignores that several policies were tested.
 policy = DoublyRobustDRO().fit(X, section, propensity=propensity, cost=cost, logging_policy=logging_policy)
-print(f"cost difference to the logging policy: at most {policy.improvement_bound_:.3f} per visitor")
+print(f"cost difference from the logging policy: at most {policy.improvement_bound_:.3f} per visitor")
 
 # %%
 # The click rates on 20 000 new visitors, computed from the true click rates of the sections:
