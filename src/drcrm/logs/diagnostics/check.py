@@ -20,23 +20,25 @@ MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
 
 
 class Consequence(Enum):
-    """What a check means for the verdict: see :func:`drcrm.logs.diagnostics.comparison.verdict.decide`.
+    """What a check means for the verdict, unless it passes. Causes precede their effects.
 
-    All but ``NONE`` and ``UNTESTED`` belong to failures. ``comparison.advice`` has advice on every failure. A new one
-    needs its place in ``decide``, and its advice in ``advice.BY_CONSEQUENCE``.
+    A verdict's sentence and its advice are about the first failure in this order. A failure gives *the log cannot say*,
+    unless :func:`drcrm.logs.diagnostics.comparison.verdict.decide` says otherwise. A new member needs its place here
+    and its advice in ``advice.BY_CONSEQUENCE``; its sentence is that of the check. ``NONE`` belongs to checks that
+    never fail, and ``UNTESTED`` to cautions.
     """
 
     NONE = "no failure: the check is at most a caution"
     UNTESTED = "claims hold only if the propensities are right"
     WRONG_PROPENSITIES = "the log is wrong, unless a leak explains it"
     WRONG_OR_DEPENDENT = "the log is wrong, unless a leak or dependent rows explain it"
-    LEAK = "a feature knows the outcome, so the log cannot say"
     LEARNED_ROWS = "rows may have trained the policy, so the log cannot say"
+    LEAK = "a feature knows the outcome, so the log cannot say"
     DEPENDENT_ROWS = "rows predict each other, so the log cannot say"
     DETERMINISTIC = "the logging policy hardly explores, so the log cannot say"
     UNBALANCED = "estimated propensities miss something, so the log cannot say"
-    MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so the log cannot say"
     OVERLAP = "the log has too little of the policy's actions; bounds that charge missing actions hold"
+    MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so the log cannot say"
     FEW_ROWS = "few rows have most of the weight: more rows help; bounds that charge missing actions hold"
     DOMINANT_ROW = "few rows have most of the weight: more rows help"
     UNUSABLE = "the log cannot say"

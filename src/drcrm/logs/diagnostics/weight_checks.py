@@ -79,11 +79,7 @@ class PolicyWeights(NamedTuple):
 
 
 def check_weights(weights: PolicyWeights) -> list[Check]:
-    """Return the checks of a policy's weights.
-
-    Causes precede their effects, because a verdict names the first check that fails. Checks that are impossible on
-    these rows are omitted.
-    """
+    """Return the checks of a policy's weights, without those that are impossible on these rows."""
     log, weight = weights.log, weights.weight
     total = log.count @ weight
     if not 0 < total < np.inf:

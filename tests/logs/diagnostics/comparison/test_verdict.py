@@ -188,9 +188,31 @@ def test_each_failure_has_its_advice():
     assert {*BY_CONSEQUENCE, *by_actions, *WRONG_LOG, Consequence.NONE, Consequence.UNTESTED} == {*Consequence}
     diagnosis = diagnose(LOG, BEST)
     for consequence, advice in BY_CONSEQUENCE.items():
-        assert advise_logging(replace(diagnosis, diagnostics=(fail(consequence),))) == advice
+        assert advise_logging(replace(diagnosis, diagnostics=(fail(consequence),)), fail(consequence)) == advice
     lacking = fail(Consequence.MISSING_ACTIONS), replace(fail(Consequence.OVERLAP), level="caution")
-    assert advise_logging(replace(diagnosis, diagnostics=lacking)) != BY_CONSEQUENCE[Consequence.MISSING_ACTIONS]
+    advice = advise_logging(replace(diagnosis, diagnostics=lacking), lacking[0])
+    assert advice != BY_CONSEQUENCE[Consequence.MISSING_ACTIONS]
+
+
+UNDECIDED = [part for part in Consequence if part not in {*WRONG_LOG, Consequence.NONE, Consequence.UNTESTED}]
+
+
+def test_sentence_and_advice_are_about_the_same_failure():
+    """They are those of one failure alone, the cause of the others, in whatever order the checks are listed."""
+    _, diagnosis, comparison = judge(BEST)
+
+    def explain(*consequences: Consequence) -> tuple[str, list[str]]:
+        checks = tuple(replace(fail(part), sentence=f"{part.name} failed") for part in consequences)
+        verdict = reach_verdict(comparison, replace(diagnosis, diagnostics=checks))
+        return verdict.sentence, verdict.changes
+
+    alone = {part: explain(part) for part in UNDECIDED}
+    for number, cause in enumerate(UNDECIDED):
+        for effects in (UNDECIDED[number + 1 :], *([effect] for effect in UNDECIDED[number + 1 :])):
+            assert explain(cause, *effects) == explain(*effects[::-1], cause) == alone[cause]
+    thin = Consequence.OVERLAP, Consequence.MISSING_ACTIONS, Consequence.FEW_ROWS
+    for known in ((LEAK, DEPENDENT), (DEPENDENT, *thin), (Consequence.DETERMINISTIC, *thin), thin):
+        assert explain(*known) == alone[known[0]]
 
 
 def test_no_guardrail_is_violated_by_bounds_that_do_not_hold():

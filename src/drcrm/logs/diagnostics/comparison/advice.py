@@ -6,7 +6,7 @@ import numpy as np
 
 from drcrm.arrays.number_formats import format_count, format_number, percent
 from drcrm.evaluation.bounds.asymptotic_bounds import POWER, bound_quantile, required_size, shrink_difference
-from drcrm.logs.diagnostics.check import Consequence
+from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
@@ -37,8 +37,8 @@ NEXT_STEPS = {
 }
 TRY_OTHERS = "Keep the logging policy, and try other features, rewards or algorithms."
 MORE_ROWS = "Log more rows"  # the start of advice
-# Advice by the consequence of failed checks; the first one that failed decides. REPAIRS are for wrong propensities, and
-# more rows of some actions for the other failures: OVERLAP, FEW_ROWS, DOMINANT_ROW, UNUSABLE.
+# Advice by the consequence of a failed check. REPAIRS are for wrong propensities, and more rows of some actions for the
+# other failures: OVERLAP, FEW_ROWS, DOMINANT_ROW, UNUSABLE.
 BY_CONSEQUENCE = {
     Consequence.LEARNED_ROWS: [IDENTIFY],
     Consequence.DEPENDENT_ROWS: [
@@ -118,14 +118,17 @@ def advise_baseline(comparison: Comparison) -> list[str]:
     ]
 
 
-def advise_logging(diagnosis: Diagnosis) -> list[str]:
-    """Return advice on how to log data on which the failed checks would pass."""
-    failed = {check.consequence for check in diagnosis.failed}
-    if any(check.consequence is Consequence.OVERLAP and check.level != "good" for check in diagnosis.diagnostics):
-        failed -= {Consequence.MISSING_ACTIONS}  # unsupported actions explain it
-    if first := next((consequence for consequence in BY_CONSEQUENCE if consequence in failed), None):
-        has_leak = first is Consequence.LEAK and failed & WRONG_LOG
-        return [*BY_CONSEQUENCE[first], *([RETEST] if has_leak else [])]
+def advise_logging(diagnosis: Diagnosis, cause: Check | None) -> list[str]:
+    """Return advice on how to log data on which a failed check would pass; None if no check failed."""
+    consequence = Consequence.NONE if cause is None else cause.consequence
+    lacks_support = any(
+        check.consequence is Consequence.OVERLAP and check.level != "good" for check in diagnosis.diagnostics
+    )
+    if consequence is Consequence.MISSING_ACTIONS and lacks_support:
+        consequence = Consequence.OVERLAP  # unsupported actions explain it
+    if advice := BY_CONSEQUENCE.get(consequence):
+        is_accused = any(check.consequence in WRONG_LOG for check in diagnosis.failed)
+        return [*advice, *([RETEST] if consequence is Consequence.LEAK and is_accused else [])]
     actions = diagnosis.tables["actions"]
     by_unsupported = sorted(actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
     by_excess = sorted(actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]

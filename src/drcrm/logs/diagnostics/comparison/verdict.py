@@ -27,7 +27,6 @@ WRONG_LOG = {Consequence.WRONG_PROPENSITIES, Consequence.WRONG_OR_DEPENDENT}
 CHARGED = {Consequence.OVERLAP, Consequence.FEW_ROWS}  # bounds that charge missing actions hold without these checks
 # Failures that more rows would repair, if the logging policy takes every action.
 IMPRECISE = {Consequence.FEW_ROWS, Consequence.DOMINANT_ROW}
-NAMED_FIRST = {Consequence.LEARNED_ROWS, Consequence.LEAK}
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Verdict:
     ----------
     name : str
     failed : tuple of Check
-        The failed checks that decide. Sentences name the first.
+        The failed checks that decide, causes first. The sentence and the advice are about the first.
     refusal : str or None
         Why there are no bounds.
     direction : str
@@ -227,16 +226,16 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
 
 
 def _decisive(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the failed checks that count, leaks and learned rows first.
+    """Return the failed checks that count, causes first: in the order of :class:`Consequence`.
 
     A leaked outcome predicts the actions, and dependent rows predict each other's actions. Failures that these explain
     are no evidence of wrong propensities.
     """
-    failed = [check for check in checks if check.has_failed]
+    failed, order = [check for check in checks if check.has_failed], [*Consequence]
     consequences, explained = {check.consequence for check in failed}, set()
     if Consequence.LEAK in consequences:
         explained = WRONG_LOG
     elif Consequence.DEPENDENT_ROWS in consequences:
         explained = {Consequence.WRONG_OR_DEPENDENT}
     kept = [check for check in failed if check.consequence not in explained]
-    return tuple(sorted(kept, key=lambda check: check.consequence not in NAMED_FIRST))
+    return tuple(sorted(kept, key=lambda check: order.index(check.consequence)))

@@ -114,7 +114,8 @@ def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool
 
 def _explain_refusal(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool]:
     """Return the sentence of a verdict without bounds, advice, and whether more rows may change it."""
-    reason, advice = verdict.failed[0].sentence if verdict.failed else str(verdict.refusal), []
+    cause = verdict.failed[0] if verdict.failed else None
+    reason, advice = cause.sentence if cause else str(verdict.refusal), []
     units = evidence.comparison.difference
     if units.by == "group" and units.n < FEW_GROUPS:
         reason += f". The rows that judge it have {units.n} independent groups, and bounds need about {FEW_GROUPS}"
@@ -124,7 +125,7 @@ def _explain_refusal(verdict: Verdict, evidence: Evidence) -> tuple[str, list[st
         rows = f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."
         return sentence, [*advice, rows], True
     remedies = [] if verdict.failed else [*evidence.remedies] or advise_baseline(evidence.comparison)
-    return sentence, [*advice, *(remedies or advise_logging(evidence.diagnosis))], False
+    return sentence, [*advice, *(remedies or advise_logging(evidence.diagnosis, cause))], False
 
 
 def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
