@@ -142,7 +142,8 @@ def fail(consequence: Consequence) -> Check:
 
 GAIN, REFUSED, CHARGING = Bounds(-0.2, -0.1), Bounds(refusal="no bounds"), Bounds(-0.2, -0.1, needs_overlap=False)
 LEAK, DEPENDENT, ACCUSED = Consequence.LEAK, Consequence.DEPENDENT_ROWS, Consequence.WRONG_PROPENSITIES
-THIN = [Consequence.OVERLAP, Consequence.FEW_ROWS]
+THIN, DOMINANT = [Consequence.OVERLAP, Consequence.FEW_ROWS], Consequence.DOMINANT_ROW
+EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that is known to take every action
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,10 @@ THIN = [Consequence.OVERLAP, Consequence.FEW_ROWS]
         ),
         (THIN, CHARGING, False, BETTER, []),
         (THIN, GAIN, False, CANNOT_SAY, THIN),
-        ([*THIN, Consequence.DOMINANT_ROW], CHARGING, False, CANNOT_SAY, [*THIN, Consequence.DOMINANT_ROW]),
+        ([*THIN, DOMINANT], CHARGING, False, CANNOT_SAY, [DOMINANT]),
+        *(([*thin, DOMINANT], EXPLORED, False, NOT_SHOWN, [DOMINANT]) for thin in ([], THIN[:1], THIN[1:], THIN)),
+        ([*THIN, DOMINANT], replace(EXPLORED, needs_overlap=True), False, CANNOT_SAY, [*THIN, DOMINANT]),
+        ([*THIN, Consequence.MISSING_ACTIONS], EXPLORED, False, CANNOT_SAY, [Consequence.MISSING_ACTIONS]),
         ([], GAIN, True, NOT_SHOWN, []),
         ([], Bounds(0.1, 0.2), True, NOT_SHOWN, []),
         ([], REFUSED, True, CANNOT_SAY, []),

@@ -205,15 +205,15 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     *not shown*            None of these; or the policy would be compared with itself.
     =====================  ==================================================================================
 
-    Bounds that charge missing actions hold if only checks in ``CHARGED`` fail; if others fail, bounds at every look are
-    not even computed. If the logging policy is known to take every action, and only checks in ``IMPRECISE`` fail, more
-    rows would make them pass: the verdict is *not shown*.
+    Failures in ``CHARGED`` do not count for bounds that charge missing actions; if other checks fail, bounds at every
+    look are not even computed. If the logging policy is known to take every action, and all failures that count are in
+    ``IMPRECISE``, more rows would make them pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_judged
     make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)
     failed = _decisive(checks)
-    if not bounds.needs_overlap and all(check.consequence in CHARGED for check in failed):
-        failed = ()
+    if not bounds.needs_overlap:
+        failed = tuple(check for check in failed if check.consequence not in CHARGED)
     if wrong := tuple(check for check in failed if check.consequence in WRONG_LOG):
         return make(WRONG, wrong)
     if failed or bounds.refusal is not None:
