@@ -217,9 +217,9 @@ def judge(
         constraints = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     bounds = replace(bounds, constraints=[*constraints, *LimitedLog.of(log).judge(best.policy, settings, every_look)])
     comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
-    is_judged = best.may_have_logged and not opened.reference.is_baseline
-    is_judged = is_judged and _has_logged(evidence.comparison.difference, log)
-    reference = replace(settings.reference, is_judged=is_judged)
+    may_have_logged = best.may_have_logged and not opened.reference.is_baseline
+    is_own_log = may_have_logged and _has_logged(evidence.comparison.difference, log)
+    reference = replace(settings.reference, is_same_policy=is_own_log)
     verdict = decide(diagnosis.diagnostics, bounds, reference)
     breakeven = None
     if watching is None:

@@ -183,7 +183,7 @@ EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that 
     ],
 )
 def test_consequences_and_bounds_decide_and_not_titles(consequences, bounds, is_own_log, name, decisive):
-    verdict = decide([fail(consequence) for consequence in consequences], bounds, Reference(is_judged=is_own_log))
+    verdict = decide([fail(consequence) for consequence in consequences], bounds, Reference(is_same_policy=is_own_log))
     assert (verdict.name, [check.consequence for check in verdict.failed]) == (name, decisive)
 
 

@@ -44,7 +44,7 @@ class Reference:
         :class:`drcrm.risks.EnvironmentBall`.
     largest_probability : float
         Upper bound on the probability of an action under the baseline.
-    is_judged : bool
+    is_same_policy : bool
         Whether the judged policy has the logged propensities, so that it is compared with itself.
     """
 
@@ -53,7 +53,7 @@ class Reference:
     factor: float = 1.0
     radius: float | None = None
     largest_probability: float = 1.0
-    is_judged: bool = False
+    is_same_policy: bool = False
 
     @property
     def is_baseline(self) -> bool:

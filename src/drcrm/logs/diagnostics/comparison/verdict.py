@@ -209,7 +209,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     look are not even computed. If the logging policy is known to take every action, and all failures that count are in
     ``IMPRECISE``, more rows would make them pass: the verdict is *not shown*.
     """
-    is_own_log = reference is not None and reference.is_judged
+    is_own_log = reference is not None and reference.is_same_policy
     make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)
     failed = _decisive(checks)
     if not bounds.needs_overlap:
