@@ -64,7 +64,8 @@ class BanditLog(CountedRows):
     encoding : Encoding or None
         Encoding that made X from the columns of a file or table.
     rows : Table or None
-        Further columns of a file's rows, such as ``number``, ``time``, ``ids`` and ``groups``.
+        Further columns of a file's rows, such as ``number``, ``time``, ``ids`` and ``groups``. If the log has dates,
+        ``time`` is in microseconds since 1970.
     description : LogDescription or None
         What the file says about all rows: its mapping, the kind and names of the actions.
     skipped : mapping of str to int

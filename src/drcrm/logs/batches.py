@@ -44,7 +44,7 @@ class LogDescription:
     is_reward : bool
         Whether the costs are negated rewards.
     clock : str, optional
-        Kind of the rows' time: numbers, times, or times with zone.
+        Kind of the rows' time: numbers, times, or times with zone. Times are dates, in microseconds since 1970.
     names : list of str or int
         Names of the actions, or labels; empty for lists, and for batches that number the actions.
     first_action : int, optional
@@ -75,6 +75,11 @@ class LogDescription:
         columns = ", ".join(self.mapping.columns)
         actions = ACTIONS[self.kind].plural + (f" with {self.n_weights} probabilities a row" if self.n_weights else "")
         return f"the columns {columns}", actions, f"{self.clock} in the column for time"
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the rows' times are dates, and not numbers."""
+        return (self.clock or "").startswith("times")
 
     @property
     def sign(self) -> int:

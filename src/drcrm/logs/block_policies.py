@@ -82,7 +82,8 @@ def learn_policies(
     seed : int
         Seed of the random order.
     """
-    period = calendar_periods if _is_dated(log) else np.zeros_like
+    is_dated = log.description is not None and log.description.is_dated
+    period = calendar_periods if is_dated else np.zeros_like
     block = number_blocks(log.unit_numbers, BLOCKS, log.column("time"), seed, period=period)
     log, contexts = separate_units(log)
     known = [log] * BLOCKS
@@ -99,11 +100,6 @@ def learn_policies(
         tested = tested.replace(propensity=np.choose(number - 1, propensities))
     policy, model = _join(tested, number, learned, final)
     return BlockPolicies(log, contexts, rows, RowBlocks(number), tested, policy, model, learned, final)
-
-
-def _is_dated(log: BanditLog) -> bool:
-    """Return whether the times of a log are dates, and not numbers."""
-    return log.description is not None and (log.description.clock or "").startswith("times")
 
 
 def _join(
@@ -133,7 +129,7 @@ def describe_blocks(
     Without times, first and last are places in the order of the blocks, after ``first`` rows before the blocks.
     Differences are costs; NaN in a block that says nothing about its policy.
     """
-    time, is_dated, entries, end = log.column("time"), _is_dated(log), [], first
+    time, is_dated, entries, end = log.column("time"), log.description.is_dated, [], first
     for number, part in enumerate(terms, 1):
         rows, (low, high) = blocks.number == number, part.interval(confidence)
         count = int(log.copies[rows].sum())
