@@ -1,7 +1,8 @@
-"""Support: a cost model is trusted only for actions that the logging policy takes often enough to test the model.
+"""The logging policy π0, which actions it supports, and cost models that are trusted only for these.
 
-The threshold τ is in units of the uniform policy's probability, so the uniform policy has support everywhere. If a log
-has the probabilities of all actions, they are π0, and no policy replaces them.
+An action has support if π0 takes it often enough to test a cost model. The threshold τ is in units of the uniform
+policy's probability, so the uniform policy has support everywhere. If a log has the probabilities of all actions, they
+are π0, and no policy replaces them.
 
 single choice, lists   If π0(a|x) < τ/K_x, with K_x actions in the context, ĉ(x, a) is the largest logged cost.
                        Elsewhere ĉ(x, a) is clipped to the range of the logged costs.

@@ -1,4 +1,4 @@
-"""Learning from a log: the cost model, fits along each algorithm's grid, classifiers, and their losses.
+"""Rules of a run after its log exists: the cost model, fits along each algorithm's grid, classifiers, and losses.
 
 An unnamed input, the files of a user's classes, and ``params.code`` only make Snakemake run a step again.
 """

@@ -1,4 +1,4 @@
-"""Learning from a log: fits along an algorithm's grid, safer variants of them, and their held-out scores."""
+"""Fit one algorithm to a log: fits along its grid, safer variants of them, and their held-out scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The answer of :func:`drcrm.learn`, :func:`drcrm.certify` and :func:`drcrm.evaluate`, and of ``drcrm diagnose``."""
+"""The answer that :func:`drcrm.learn`, :func:`drcrm.certify`, :func:`drcrm.evaluate` and ``drcrm diagnose`` return.
+
+The page and the terminal read it.
+"""
 
 from __future__ import annotations
 

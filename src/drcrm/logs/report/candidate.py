@@ -1,4 +1,4 @@
-"""A policy of an answer: its estimates, and its difference from the reference."""
+"""A policy in an answer: its estimates, and its difference from the reference. The page and the terminal read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from a log: fit the cost model, fit algorithms along their grids, train classifiers, and measure losses."""
+"""Steps of a run after its log exists: fit the cost model and the algorithms, train classifiers, and measure losses."""
 
 import sys
 import warnings
