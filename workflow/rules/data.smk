@@ -16,9 +16,7 @@ rule fetch:
     params:
         code=library_code,
         mirror=unchecked(config["mirror"] or ""),
-        settings=lambda w: json.dumps(
-            runs.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True
-        ),
+        settings=lambda w: json.dumps(runs.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True),
     message:
         "fetch {wildcards.dataset}"
     shell:
