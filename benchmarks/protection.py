@@ -79,12 +79,14 @@ def plant(fault: str, path: Path) -> None:
 
 
 def copy_project(project: Path, target: Path) -> Path:
-    """Copy a project without the files that git ignores."""
+    """Copy a project without the files that git ignores, as a repository: some tests read the list of its files."""
     command = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip("\0").split("\0"):
         if (project / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(project / name, target / name)
+    for command in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", "-C", str(target), *command], check=True)
     return target
 
 
@@ -103,9 +105,10 @@ def first_failure(project: Path, module: Path, arguments: list[str]) -> str | No
 
 
 def fails(project: Path, test: str) -> bool:
-    """Return whether a test function fails in a project."""
+    """Return whether a test function or file fails in a project, or cannot be collected."""
     file, _, name = test.partition("::")
-    return run_tests(project, f"tests/{file}", "-k", re.split(r"\W", name.split("::")[-1])[0]).returncode == 1
+    run = run_tests(project, f"tests/{file}", "-k", re.split(r"\W", name.split("::")[-1])[0])
+    return run.returncode not in (0, NO_TESTS)
 
 
 def run_tests(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
