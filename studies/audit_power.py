@@ -1,6 +1,6 @@
 """How often does the propensity audit detect wrong propensities, by the number of rows?
 
-The logs are those of the study ``verdicts`` without an effect: normal contexts and one of 5 actions, drawn by the
+The study draws its logs like the study ``verdicts``, without an effect: normal contexts and one of 5 actions, by the
 policy ``soft`` or ``sharp``. This study audits each log with its true propensities and with wrong ones:
 
 none           the true probabilities of the drawn actions

@@ -12,13 +12,13 @@ revenue     a reward of lognormal size (σ = 1) in 10 % of the rows, else 0
 groups      200 users with 5 rows each; the rows of a user share features and the level of rewards
 drift       features, rewards and the shares of actions change in time, and blocks are in the order of time
 
-Policies are learned and tested as `learn` does, with three blocks, and without its checks of the log, which can only
-refuse more. The learner is KL-DRO on doubly robust costs with one radius. Its candidates are the fit, a fit with a
+The study learns and tests policies like `learn`, with three blocks. It leaves out the checks of the log, which can only
+refuse more logs. The learner is KL-DRO on doubly robust costs with one radius. Its candidates are the fit, a fit with a
 ridge, and policies a quarter and half of the way from π0 to the fit.
 
-The table has a row per kind: the number of ``logs``, the share of logs in which the bound at 95 % on the mixture of the
-blocks' policies shows a gain (``better``), the share in which there is no bound (``refused``), and the p-value of a
-one-sided binomial test that more than 5 % are *better*. Every policy's true gain is 0, so *better* is also the share of
+The table has a row per kind, with the number of ``logs``. In the share ``better``, the 95 % bound on the mixture of the
+blocks' policies shows a gain. The share ``refused`` has no bound. The p-value is that of a one-sided binomial test that
+more than 5 % are *better*. Every policy's true gain is 0, so *better* is also the share of
 false bounds. Log number s of each kind has seed s.
 """
 

@@ -40,7 +40,7 @@ class KL(SmoothDivergence):
 
 
 class _ByDensity(SmoothDivergence):
-    """Base class of divergences with a formula of their own for ``density``, which needs no φ'(top)."""
+    """Base class of divergences that compute ``density`` by a closed form, without φ'(top)."""
 
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
@@ -93,9 +93,9 @@ class SquaredHellinger(_ByDensity):
 class ReverseKL(_ByDensity):
     """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
 
-    No Q in a ball gives a row zero mass. The worst case may have mass on an atom, a cost that no row needs to have:
-    with ν = exp(Σ share log(atom − z) − ε), the density is ν/(atom − z), and the atom takes the rest. Source: Honda &
-    Takemura 2010.
+    No Q in a ball gives a row zero mass. The worst case may have mass on an atom, a cost that no row needs to have. Let
+    ν = exp(Σ share log(atom − z) − ε). The density is ν/(atom − z), and the atom has the remaining mass. Source: Honda
+    & Takemura 2010.
     """
 
     curvature = 1.0
@@ -197,7 +197,7 @@ def _inverse(base: np.ndarray) -> np.ndarray:
 
 
 def lower_tail(z: np.ndarray, share: np.ndarray, mass: float) -> tuple[np.ndarray, float]:
-    """Return how much of each z lies in the lower tail of this mass, and the largest z in it.
+    """Return the share of each z in the lower tail of the given mass, and the largest z in this tail.
 
     Equal z at the edge have equal fractions.
     """

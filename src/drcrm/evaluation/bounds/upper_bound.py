@@ -1,6 +1,6 @@
 """Upper confidence bounds on a mean E z of independent costs z.
 
-A bound holds if the policy was fixed before the costs were seen. It does not hold for a policy learned from these rows.
+A bound is valid only if the policy was fixed before the costs were seen, not if it was learned from these rows.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def upper_bound(
     z : array (n,)
         Independent costs.
     confidence : float in (½, 1)
-        Probability 1 − δ with which the bound holds.
+        Confidence level 1 − δ of the bound.
     method : str or Divergence
         One of the methods below.
     weights : array (n,), optional
@@ -133,7 +133,7 @@ class Bound:
 
     @property
     def is_mixture(self) -> bool:
-        """Whether a policy's certificate has terms of its own for this method, a mixture of bets."""
+        """Whether this method is a mixture of bets, for which a certificate computes other terms."""
         return self.name == ANYTIME or (self.name == BETTING and self.low is None)
 
     @property

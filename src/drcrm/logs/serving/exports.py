@@ -2,8 +2,8 @@
 
 A tree is also a JSON value. All three forms have the same splits. A number goes left if it is at most ``at_most``. A
 category goes left if it is one of ``values``, and right if it is one of ``others``. Missing values, and categories in
-neither list, go to the side that the tree chose for them. A leaf that draws its action has ``probabilities``, to which
-the share of uniform actions is not yet added. For a linear policy, both forms compute the score of each action from
+neither list, go to the side that the tree chose for them. A leaf that draws its action has ``probabilities``, without
+the share of uniform actions. For a linear policy, both forms compute the score of each action from
 numbers, booleans and one-hot categories, and the softmax of the scores.
 """
 
@@ -34,6 +34,7 @@ from drcrm.logs.serving.context_scores import export_policy
 from drcrm.policies.trees.encoded_columns import BOOLEAN, CATEGORY, EncodedColumn
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 
+OTHER_TIMES = "other systems read times differently: add a column with the hour or the weekday, and learn from it"
 LARGEST = sys.float_info.max
 TABLE, LEAF = "contexts", "policy_leaf"  # names of the table, and of the leaf's column in the query
 
@@ -47,10 +48,7 @@ def export_tree(stored: StoredPolicy) -> dict[str, Any]:
     derived = {name for name in encoding.known if name not in encoding.categorical}
     for node in tree.root.nodes():
         if node.children and tree.columns[node.column].name in derived:
-            raise InputError(
-                f"the tree splits by {tree.columns[node.column].name!r}, and other systems read times in other ways: "
-                "write the hour or the weekday to a column of its own, and learn from it"
-            )
+            raise InputError(f"the tree splits by {tree.columns[node.column].name!r}, and {OTHER_TIMES}")
     return {
         "format": "drcrm-policy-tree",
         "version": 2,
@@ -195,7 +193,7 @@ def tree_python(content: dict[str, Any]) -> str:
 
 
 def python_source(body: str, content: dict[str, Any], texts: set[str]) -> str:
-    """Return the function that reads numbers and categories, of which it has the ``texts``, with a body.
+    """Return a Python function with a body, and helpers that read numbers and the given ``texts`` of categories.
 
     In the body, $KEY is the value of a key of the content.
     """
@@ -224,11 +222,11 @@ def _branches(node: dict[str, Any], pad: str) -> list[str]:
 
 
 LARGEST_POWER = 700  # of e in the query; powers of this size are floats, and some databases refuse larger ones
-ZERO_ONE = 1e-9  # by which the variance of a column of 0 and 1 may differ from m (1 − m), for its mean m
+ZERO_ONE = 1e-9  # tolerance of the variance m (1 − m) of a column of 0 and 1 with mean m
 
 REFUSED = {  # types of features that SQL and Python without imports cannot compute
-    "hour": "other systems read times in other ways: write the hour to a column of its own, and learn from it",
-    "weekday": "other systems read times in other ways: write the weekday to a column of its own, and learn from it",
+    "hour": OTHER_TIMES,
+    "weekday": OTHER_TIMES,
     "hashed": "its categories are hashed, which SQL and Python without imports cannot compute",
 }
 BODY = """\
