@@ -36,7 +36,7 @@ def test_the_functions_answer_as_the_commands_do(logs, tmp_path, run):
     config, other = json.dumps(MAPPING), tmp_path / "again/p.npz"
     assert run("learn", logs[0], "--config", config, "--output", other, "--seed", 3, "--json", answer)[0] == 0
     assert learned.as_dict() == json.loads(answer.read_text(encoding="utf-8"))
-    assert drcrm.load_policy(policy).decide({"x": 1.0}) == drcrm.load_policy(other).decide({"x": 1.0})
+    assert drcrm.load_policy(policy).decide({"x": 1.0}, 0) == drcrm.load_policy(other).decide({"x": 1.0}, 0)
     calls = {
         "certify": [drcrm.certify(policy, logs[1], estimate="ips"), ["--estimate", "ips"]],
         "evaluate_policy": [drcrm.evaluate(policy, logs[1], MAPPING, sensitivity=1.2), ["--sensitivity", 1.2]],
