@@ -104,8 +104,10 @@ lint: .venv/installed
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	@echo "installing into .venv: 2 to 4 minutes, 0.8 GB"
 	@$(PYTHON) -m venv .venv
-	@python -m pip install --quiet -r requirements.txt
+	@python -m pip install --quiet --no-compile -r requirements.txt
 	@python -m pip install --quiet --no-deps --editable .
+	@# on all cores, and without the packages' own tests: faster than pip does it; jobs start faster with compiled modules
+	-@python -m compileall -q -j $(CORES) -x '/tests?/' .venv/lib src
 	@touch $@
 
 .venv/slurm: .venv/installed
