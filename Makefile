@@ -102,7 +102,7 @@ lint: .venv/installed
 
 .venv/installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
-	@echo "installing into .venv: 2 to 4 minutes, 0.8 GB"
+	@echo "installing into .venv: 1 to 4 minutes, 1.2 GB"
 	@$(PYTHON) -m venv .venv
 	@python -m pip install --quiet --no-compile -r requirements.txt
 	@python -m pip install --quiet --no-deps --editable .
