@@ -107,7 +107,7 @@ lint: .venv/installed
 	@python -m pip install --quiet --no-compile -r requirements.txt
 	@python -m pip install --quiet --no-deps --editable .
 	@# on all cores, and without the packages' own tests: faster than pip does it; jobs start faster with compiled modules
-	-@python -m compileall -q -j $(CORES) -x '/tests?/' .venv/lib src
+	-@python -m compileall -qq -j $(CORES) -x '/tests?/' .venv/lib src
 	@touch $@
 
 .venv/slurm: .venv/installed
