@@ -40,7 +40,6 @@ class Consequence(Enum):
     OVERLAP = "the log has too little of the policy's actions; bounds that charge missing actions hold"
     MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so the log cannot say"
     FEW_ROWS = "few rows have most of the weight: more rows help; bounds that charge missing actions hold"
-    DOMINANT_ROW = "few rows have most of the weight: more rows help"
     UNUSABLE = "the log cannot say"
 
 

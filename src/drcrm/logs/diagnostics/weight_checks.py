@@ -124,7 +124,7 @@ def _check_largest(key: str, title: str, magnitudes: dict[str, np.ndarray], coun
     name = max(shares, key=lambda name: shares[name])
     share, sentence = shares[name], f"one row has {percent(shares[name], 1)} of {name}"
     threshold, level = judge_share(share, LARGE_SHARE, DOMINANT_SHARE)
-    return Check(key, level, Consequence.DOMINANT_ROW, title, share, threshold, sentence, "this project")
+    return Check(key, level, Consequence.FEW_ROWS, title, share, threshold, sentence, "this project")
 
 
 def _check_skewness(weights: PolicyWeights) -> Check | None:

@@ -24,6 +24,7 @@ from fixtures.click_logs import (
     levels,
     reach_verdict,
 )
+from scipy.stats import binom
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.arrays.number_formats import format_number
@@ -39,6 +40,8 @@ from drcrm.logs.diagnostics.comparison.verdict import BETTER, CANNOT_SAY, NOT_SH
 from drcrm.logs.diagnostics.comparison.words import describe_missing
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.formats import Units
+from drcrm.logs.diagnostics.weight_checks import PolicyWeights, check_weights
+from drcrm.policies.tabular import policy_for_log
 
 
 def test_a_number_that_would_be_rounded_to_0_keeps_its_sign():
@@ -142,7 +145,7 @@ def fail(consequence: Consequence) -> Check:
 
 GAIN, REFUSED, CHARGING = Bounds(-0.2, -0.1), Bounds(refusal="no bounds"), Bounds(-0.2, -0.1, needs_overlap=False)
 LEAK, DEPENDENT, ACCUSED = Consequence.LEAK, Consequence.DEPENDENT_ROWS, Consequence.WRONG_PROPENSITIES
-THIN, DOMINANT = [Consequence.OVERLAP, Consequence.FEW_ROWS], Consequence.DOMINANT_ROW
+THIN = [Consequence.OVERLAP, Consequence.FEW_ROWS]
 EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that is known to take every action
 
 
@@ -173,9 +176,9 @@ EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that 
         ),
         (THIN, CHARGING, False, BETTER, []),
         (THIN, GAIN, False, CANNOT_SAY, THIN),
-        ([*THIN, DOMINANT], CHARGING, False, CANNOT_SAY, [DOMINANT]),
-        *(([*thin, DOMINANT], EXPLORED, False, NOT_SHOWN, [DOMINANT]) for thin in ([], THIN[:1], THIN[1:], THIN)),
-        ([*THIN, DOMINANT], replace(EXPLORED, needs_overlap=True), False, CANNOT_SAY, [*THIN, DOMINANT]),
+        *((thin, EXPLORED, False, BETTER, []) for thin in (THIN[:1], THIN[1:], THIN)),
+        (THIN, replace(EXPLORED, needs_overlap=True), False, CANNOT_SAY, THIN),
+        (THIN[1:] * 2, replace(EXPLORED, needs_overlap=True), False, NOT_SHOWN, THIN[1:] * 2),
         ([*THIN, Consequence.MISSING_ACTIONS], EXPLORED, False, CANNOT_SAY, [Consequence.MISSING_ACTIONS]),
         ([], GAIN, True, NOT_SHOWN, []),
         ([], Bounds(0.1, 0.2), True, NOT_SHOWN, []),
@@ -187,8 +190,33 @@ def test_consequences_and_bounds_decide_and_not_titles(consequences, bounds, is_
     assert (verdict.name, [check.consequence for check in verdict.failed]) == (name, decisive)
 
 
+HEAVY = {"largest_row", "largest_cost"}
+
+
+@pytest.mark.parametrize(("least", "share", "clicks"), [(1e-3, 0.5, 0.3), (1e-4, 0.05, 0.9)])
+def test_bounds_by_betting_decide_although_one_row_dominates(least, share, clicks):
+    """The policy takes a rare action with a ``share``, without a gain: *better* is false in at most 5 % of the logs."""
+    n, logs, better, heavy = 1000, 300, 0, []
+    for seed in range(logs):
+        rng = np.random.default_rng(seed)
+        is_rare, is_clicked = rng.random(n) < least, rng.random(n) < clicks
+        propensity, target = (np.where(is_rare, part, 1 - part) for part in (least, share))
+        log = BanditLog(np.ones((n, 1)), is_rare.astype(int), propensity, -is_clicked.astype(float), n_actions=2)
+        known = policy_for_log(target, log)
+        checks = check_weights(PolicyWeights(log, target / propensity, None, None, log.cost))
+        bound = policy_certificate(known, log, "ips", method="anytime", baseline="logging", cost_range=(-1, 0)).bound
+        verdict = decide(checks, Bounds(upper=bound, needs_overlap=False))
+        better += verdict.name == BETTER
+        failed = {check.key for check in checks if check.has_failed}
+        if failed & HEAVY and failed <= {*HEAVY, "effective_size"}:
+            heavy.append(verdict.name)
+    assert better <= binom.ppf(0.999, logs, 0.05)
+    assert len(heavy) >= 20
+    assert CANNOT_SAY not in heavy
+
+
 def test_each_failure_has_its_advice():
-    by_actions = {Consequence.OVERLAP, Consequence.FEW_ROWS, Consequence.DOMINANT_ROW, Consequence.UNUSABLE}
+    by_actions = {Consequence.OVERLAP, Consequence.FEW_ROWS, Consequence.UNUSABLE}
     assert {*BY_CONSEQUENCE, *by_actions, *WRONG_LOG, Consequence.NONE, Consequence.UNTESTED} == {*Consequence}
     diagnosis = diagnose(LOG, BEST)
     for consequence, advice in BY_CONSEQUENCE.items():
@@ -224,7 +252,7 @@ def test_no_guardrail_is_violated_by_bounds_that_do_not_hold():
     broken = SimpleNamespace(status="violated", subject="the guardrail refunds")
     bounds = Bounds(has_every_action=True, constraints=[broken])
     assert decide([], bounds).violated == ["the guardrail refunds"]
-    imprecise = decide([fail(Consequence.DOMINANT_ROW)], bounds)
+    imprecise = decide([fail(Consequence.FEW_ROWS)], bounds)
     assert (imprecise.name, imprecise.violated) == ("not shown", [])
 
 

@@ -38,7 +38,7 @@ NEXT_STEPS = {
 TRY_OTHERS = "Keep the logging policy, and try other features, rewards or algorithms."
 MORE_ROWS = "Log more rows"  # the start of advice
 # Advice by the consequence of a failed check. REPAIRS are for wrong propensities, and more rows of some actions for the
-# other failures: OVERLAP, FEW_ROWS, DOMINANT_ROW, UNUSABLE.
+# other failures: OVERLAP, FEW_ROWS, UNUSABLE.
 BY_CONSEQUENCE = {
     Consequence.LEARNED_ROWS: [IDENTIFY],
     Consequence.DEPENDENT_ROWS: [

@@ -24,9 +24,8 @@ VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wro
 BETTER, NOT_SHOWN, WORSE, CANNOT_SAY, WRONG = VERDICTS
 ROUNDING = 1e-12  # relative to the largest cost
 WRONG_LOG = {Consequence.WRONG_PROPENSITIES, Consequence.WRONG_OR_DEPENDENT}
-CHARGED = {Consequence.OVERLAP, Consequence.FEW_ROWS}  # bounds that charge missing actions hold without these checks
-# Failures that more rows would repair, if the logging policy takes every action.
-IMPRECISE = {Consequence.FEW_ROWS, Consequence.DOMINANT_ROW}
+# Bounds by betting hold without these checks: they charge missing actions, and hold for every number of heavy rows.
+CHARGED = {Consequence.OVERLAP, Consequence.FEW_ROWS}
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Bounds:
     refusal : str or None
         Why there are no bounds; None if there are.
     needs_overlap : bool
-        Whether the bounds need overlap; False if they charge actions that the log lacks.
+        Whether the bounds need overlap; False for bounds by betting, which charge actions that the log lacks.
     has_every_action : bool
         Whether the logging policy is known to take every action in every context.
     constraints : sequence of JudgedConstraint
@@ -205,9 +204,9 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     *not shown*            None of these; or the policy would be compared with itself.
     =====================  ==================================================================================
 
-    Failures in ``CHARGED`` do not count for bounds that charge missing actions; if other checks fail, bounds at every
-    look are not even computed. If the logging policy is known to take every action, and all failures that count are in
-    ``IMPRECISE``, more rows would make them pass: the verdict is *not shown*.
+    Failures in ``CHARGED`` do not count for bounds by betting; if other checks fail, these are not even computed. If
+    the logging policy is known to take every action, and few rows with most of the weight are the only failure that
+    counts, more rows would make it pass: the verdict is *not shown*.
     """
     is_own_log = reference is not None and reference.is_same_policy
     make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)
@@ -217,7 +216,7 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     if wrong := tuple(check for check in failed if check.consequence in WRONG_LOG):
         return make(WRONG, wrong)
     if failed or bounds.refusal is not None:
-        is_imprecise = bool(failed) and all(check.consequence in IMPRECISE for check in failed)
+        is_imprecise = {check.consequence for check in failed} == {Consequence.FEW_ROWS}
         lacks_rows = is_imprecise and bounds.has_every_action
         return make(NOT_SHOWN if lacks_rows else CANNOT_SAY, failed, bounds.refusal, lacks_rows=lacks_rows)
     direction = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
