@@ -100,8 +100,10 @@ def test_a_gain_that_becomes_a_loss_fails():
     scores = log.X @ THETA
     best = np.where(np.arange(6000) < 3000, scores.argmax(axis=1), scores.argmin(axis=1))
     clicks = np.random.default_rng(101).random(6000) < 0.2 + 0.6 * (best == log.Y)
-    check = find_check(diagnose(log.with_cost(-clicks.astype(float)), BEST), "drift of the gain")
+    verdict, diagnosis, _ = judge(BEST, log.with_cost(-clicks.astype(float)))
+    check = find_check(diagnosis, "drift of the gain")
     assert check.level == "fail"
+    assert verdict.changes[0] == "Learn the policy again, from recent rows."
     assert "Its gain drifts" in check.sentence
 
 

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from drcrm import BanditLog
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.tables import Table
+from drcrm.logs.diagnostics.comparison.advice import LOG_PROPENSITIES, TAKE_ALL, advise_logging
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.log_checks import check_cost_drift
 from drcrm.logs.diagnostics.propensity_audit import cross_fit_propensities
@@ -50,6 +51,8 @@ def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, 
     check = next(check for check in diagnosis.diagnostics if check.name == OVERLAP)
     assert check.level == level, check
     assert ("estimated_overlap" in failed_keys(diagnosis)) == lacks_best
+    advice = advise_logging(diagnosis, check if lacks_best else None)
+    assert (advice[:2] == [LOG_PROPENSITIES, TAKE_ALL]) == lacks_best
 
 
 def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():

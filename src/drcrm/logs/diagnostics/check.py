@@ -37,10 +37,11 @@ class Consequence(Enum):
     DEPENDENT_ROWS = "rows predict each other, so the log cannot say"
     DETERMINISTIC = "the logging policy hardly explores, so the log cannot say"
     UNBALANCED = "estimated propensities miss something, so the log cannot say"
+    OVERESTIMATED = "estimates are too large for the policy's actions, so the log cannot say"
     OVERLAP = "the log has too little of the policy's actions; bounds that charge missing actions hold"
     MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so the log cannot say"
     FEW_ROWS = "few rows have most of the weight: more rows help; bounds that charge missing actions hold"
-    UNUSABLE = "the log cannot say"
+    LOST_GAIN = "the policy's gain is gone in later rows, so the log cannot say"
 
 
 @dataclass(frozen=True)

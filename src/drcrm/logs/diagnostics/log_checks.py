@@ -51,7 +51,7 @@ class Parts(NamedTuple):
         return Check(
             key,
             worst_level(self.is_shifted and fails, self.is_shifted),
-            Consequence.UNUSABLE if fails else Consequence.NONE,
+            Consequence.LOST_GAIN if fails else Consequence.NONE,
             name,
             float(self.last - self.first),
             threshold,

@@ -174,7 +174,7 @@ def check_overlap(log: BanditLog, mean: np.ndarray, modelled: np.ndarray) -> tup
 
 def _overlap(level: str, value: float | None, threshold: str, sentence: str) -> Check:
     source = "Wasserman, Ramdas & Balakrishnan 2020"
-    return Check("estimated_overlap", level, Consequence.UNUSABLE, OVERLAP, value, threshold, sentence, source)
+    return Check("estimated_overlap", level, Consequence.OVERESTIMATED, OVERLAP, value, threshold, sentence, source)
 
 
 def _contexts_of(log: BanditLog, modelled: np.ndarray) -> np.ndarray:

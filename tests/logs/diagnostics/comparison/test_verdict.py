@@ -216,7 +216,7 @@ def test_bounds_by_betting_decide_although_one_row_dominates(least, share, click
 
 
 def test_each_failure_has_its_advice():
-    by_actions = {Consequence.OVERLAP, Consequence.FEW_ROWS, Consequence.UNUSABLE}
+    by_actions = {Consequence.OVERLAP, Consequence.FEW_ROWS}
     assert {*BY_CONSEQUENCE, *by_actions, *WRONG_LOG, Consequence.NONE, Consequence.UNTESTED} == {*Consequence}
     diagnosis = diagnose(LOG, BEST)
     for consequence, advice in BY_CONSEQUENCE.items():

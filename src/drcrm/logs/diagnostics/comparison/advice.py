@@ -24,6 +24,8 @@ REPAIRS = [
 ]
 RETEST = "Then check the propensities again: the audit fails too, perhaps because of the leak."
 CLOSER = "evaluate a policy that is closer to the logging policy."
+LOG_PROPENSITIES = "Log the propensities, or add the features by which the logging policy chooses."
+TAKE_ALL = "Or let the logging policy take every action of the policy in every context, if it does not."
 OTHER_LOGGER = [
     "Compare it with the policy that ran before: --baseline EARLIER.npz.",
     "Or certify it on rows that the earlier policy logged, and that neither trained nor chose it.",
@@ -38,7 +40,7 @@ NEXT_STEPS = {
 TRY_OTHERS = "Keep the logging policy, and try other features, rewards or algorithms."
 MORE_ROWS = "Log more rows"  # the start of advice
 # Advice by the consequence of a failed check. REPAIRS are for wrong propensities, and more rows of some actions for the
-# other failures: OVERLAP, FEW_ROWS, UNUSABLE.
+# others: OVERLAP, FEW_ROWS.
 BY_CONSEQUENCE = {
     Consequence.LEARNED_ROWS: [IDENTIFY],
     Consequence.DEPENDENT_ROWS: [
@@ -46,14 +48,12 @@ BY_CONSEQUENCE = {
     ],
     Consequence.LEAK: [f"{ADVICE}."],
     Consequence.DETERMINISTIC: [RANDOMISE],
-    Consequence.UNBALANCED: [
-        "Log the propensities, or add the features by which the logging policy chooses.",
-        f"Or {CLOSER}",
-    ],
-    Consequence.MISSING_ACTIONS: [
-        REPAIRS[0],
-        "Or let the logging policy take every action of the policy in every context, if it does not.",
-        f"Or {CLOSER}",
+    Consequence.UNBALANCED: [LOG_PROPENSITIES, f"Or {CLOSER}"],
+    Consequence.OVERESTIMATED: [LOG_PROPENSITIES, TAKE_ALL, f"Or {CLOSER}"],
+    Consequence.MISSING_ACTIONS: [REPAIRS[0], TAKE_ALL, f"Or {CLOSER}"],
+    Consequence.LOST_GAIN: [
+        "Learn the policy again, from recent rows.",
+        "Or judge it on later rows only, to see whether it still gains.",
     ],
 }
 TRY_POLICY = "Try another policy. This one does not look better, so more rows would not help."
