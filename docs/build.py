@@ -40,6 +40,7 @@ from PIL import Image
 
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, read_csv, write_text
+from drcrm.paper import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.config import project_config
 from drcrm.paper.reports.dataset_results import DatasetResults
 from drcrm.paper.reports.evaluation_results import FIGURES as EVALUATION_FIGURES
@@ -47,7 +48,6 @@ from drcrm.paper.reports.figures import FIGURES, draw_overview
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import RC
 from drcrm.paper.reports.result_tables import all_tables
-from drcrm.paper.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.runs import report_plan
 from drcrm.selection.score_names import MODELLED
 

@@ -33,7 +33,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.comparison.policy_comparison import certify, choose_estimate
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.paper.array_files import read_truth
-from drcrm.paper.classifiers import action_probabilities, cheapest_actions
+from drcrm.paper.reference_policies import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import Learned, PairedDifferences

@@ -22,11 +22,11 @@ import pandas as pd
 from cells import means, number, table_of
 from synthetic import normal_coefficients, normal_contexts
 
+from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = (250, 1000, 5000)

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.special import expit
 from synthetic import normal_contexts
 
-from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.estimators.base import CounterfactualEstimator
 from drcrm.estimators.by_risk import CIPS
 from drcrm.estimators.doubly_robust import DoublyRobustDRO

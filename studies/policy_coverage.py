@@ -22,10 +22,10 @@ from cells import number, table_of
 from coverage import CONFIDENCE, mean_coverage
 from population import draw_policies
 
+from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
-from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.paper.dataset_formats import load_digits
 from drcrm.paper.simulation import LabelTruth, replay
 from drcrm.policies.exponential import ExponentialPolicy

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.paper.logging_policies import fit_crf
+from drcrm.paper.reference_policies import fit_crf
 from drcrm.paper.simulation import hamming_cost
 from drcrm.policies.exponential import ExponentialPolicy
 

@@ -26,12 +26,12 @@ import pandas as pd
 from coverage import mean_coverage
 from kinds import LabelVectors, SingleChoice
 
+from drcrm.certificates import policy_certificate
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimators.by_risk import CIPS
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.evaluation.bounds.upper_bound import upper_bound
-from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 
 CONTEXTS, MAX_TRAINING_ROWS, LOGS = 4000, 3000, 10

@@ -18,9 +18,9 @@ import drcrm
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
+from drcrm.paper import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.config import project_config
 from drcrm.paper.dataset_formats import SCALES
-from drcrm.paper.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, POEM, ROLES
 from drcrm.paper.runs import CLASSIFIERS
 from drcrm.policies import CLASSIFIER_WEIGHTS
 from drcrm.risks import Risk

@@ -7,9 +7,9 @@ import pandas as pd
 import yaml
 
 from drcrm.errors import InputError
+from drcrm.paper import LOSSES
 from drcrm.paper.reports.plan import Plan
 from drcrm.paper.reports.printed_tables import print_losses, report_tables
-from drcrm.paper.roles import LOSSES
 
 FORMER_OPTIONS = {"ablation"}  # of recorded runs; the experiments `starts` have taken its place
 PAGE = """# {name}

@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ExponentialPolicy": "policies.exponential",
     "SoftmaxPolicy": "policies.exponential",
-    "ActionLists": "actions.action_lists",
+    "ActionLists": "actions.one_of_many",
     "BanditLog": "data.bandit_log",
     "read_log": "logs.read_log",
     "learn": "logs.decisions.api",

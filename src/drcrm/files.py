@@ -1,4 +1,7 @@
-"""Reading and writing files: outputs that appear completely or not at all, npz without pickle, CSV and JSON."""
+"""Reading and writing files: outputs that appear completely or not at all, npz without pickle, CSV and JSON.
+
+A command checks the paths of its files with :func:`require_separate_outputs`.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 PART = ".part-"  # start of the names of temporary folders
 CSR_PARTS = "data", "indices", "indptr", "shape"
+INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
 
 def check_file_name(name: str) -> str:
@@ -100,6 +104,48 @@ def is_terminal(path: str | Path) -> bool:
     """Return whether a path is standard output or error, and that stream is a terminal."""
     descriptor = standard_descriptor(path)
     return descriptor is not None and os.isatty(descriptor)
+
+
+def require_separate_outputs(**options: Any) -> None:
+    """Raise InputError if an output cannot be written, is a folder or an input, or equals another output.
+
+    ``options`` are those of a command, by name. Links are followed. Only /dev/null may be used for several outputs.
+    """
+    paths: list[tuple[str, Path]] = []
+    for name in (*INPUTS, *OUTPUTS):
+        value = options.get(name)
+        values = value if isinstance(value, list) else [value]
+        paths += [(name, Path(path)) for path in values if isinstance(path, Path | str)]
+    for name, output in [(name, path) for name, path in paths if name in OUTPUTS]:
+        for role, path in paths:
+            if role != name and _are_same(output, path):
+                raise InputError(f"{output} is both --{name} and {role}, expected two different files")
+            if role in INPUTS and _contains(path, output):
+                raise InputError(f"--{name} {output} is a file of the input folder {path}, expected a file elsewhere")
+        if output.is_dir() or not output.name:
+            raise InputError(f"--{name} must be a file, got the folder {str(output)!r}")
+        if not (is_stream(output) or _can_be_created(output)):
+            raise InputError(f"--{name} {output} cannot be written: its folder does not permit it")
+
+
+def _are_same(output: Path, path: Path) -> bool:
+    """Return whether two paths are the same file, pipe or standard stream; False for /dev/null."""
+    if str(output) == os.devnull:
+        return False
+    if (descriptor := standard_descriptor(output)) and descriptor == standard_descriptor(path):
+        return True
+    exist = output.exists() and path.exists()
+    return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)
+
+
+def _can_be_created(output: Path) -> bool:
+    """Return whether the deepest existing folder of the path permits writing."""
+    return os.access(next(folder for folder in Path(os.path.realpath(output)).parents if folder.exists()), os.W_OK)
+
+
+def _contains(folder: Path, output: Path) -> bool:
+    """Return whether an output would replace a file in a folder."""
+    return folder.is_dir() and output.is_file() and folder.resolve() in Path(os.path.realpath(output)).parents
 
 
 def write_npz(path: str | Path, **arrays: Any) -> None:

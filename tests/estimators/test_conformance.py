@@ -17,7 +17,7 @@ from drcrm import (
     ExponentialPolicy,
     off_policy_value,
 )
-from drcrm.actions.one_of_many import LEAST
+from drcrm.actions.one_of_many_base import LEAST
 from drcrm.arrays.numerics import SMALLEST_EXPONENT
 from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.starts import STARTS, start_coef

@@ -18,8 +18,8 @@ from pages.repository_pages import link_experiments, relink
 
 from drcrm.errors import InputError
 from drcrm.logs.cli.arguments import COMMANDS
+from drcrm.paper import COLUMNS, GRID_COLUMNS
 from drcrm.paper.config import project_config
-from drcrm.paper.roles import COLUMNS, GRID_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
 from drcrm import SoftmaxPolicy
-from drcrm.actions.choices import SingleChoice
+from drcrm.actions.one_of_many import SingleChoice
 from drcrm.paper.array_files import read_policy, write_policy
 from drcrm.policies.feature_maps import FeatureMap
 

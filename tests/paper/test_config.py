@@ -7,8 +7,8 @@ from fixtures.pipeline import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 from fixtures.user_input import refusal
 
 from drcrm.errors import InputError
+from drcrm.paper import PAPER_ALGORITHMS
 from drcrm.paper.config import complete, project_config, read_config
-from drcrm.paper.roles import PAPER_ALGORITHMS
 from drcrm.paper.runs import describe_log, options_of, shown_algorithms, uses_cost_model
 from drcrm.selection.algorithms import shipped_algorithms
 

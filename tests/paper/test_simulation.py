@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
-from drcrm.paper.logging_policies import fit_crf
+from drcrm.paper.reference_policies import fit_crf
 from drcrm.paper.simulation import (
     ClassTruth,
     LabelTruth,

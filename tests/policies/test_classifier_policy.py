@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from drcrm import BanditLog, classifier_policy, load_policy, off_policy_value
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.paper.classifiers import action_probabilities
+from drcrm.paper.reference_policies import action_probabilities
 from drcrm.policies.classifier_policy import LEAST, MappedLogistic, row_weights
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
 from drcrm.selection.algorithms import as_algorithm

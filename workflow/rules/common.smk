@@ -16,7 +16,7 @@ from drcrm.paper.config import SCHEMA, complete, read_config
 from drcrm.paper.sources import local_files
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES
-from drcrm.paper.roles import BASELINE, LOSSES
+from drcrm.paper import BASELINE, LOSSES
 from drcrm.paper.runs import code_digest, source_digest
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]

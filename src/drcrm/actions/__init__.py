@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
-from drcrm.actions.choices import ListedActions, SingleChoice
 from drcrm.actions.label_vectors import LabelVectors
+from drcrm.actions.one_of_many import ActionLists, ListedActions, SingleChoice
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_integer_vector, check_actions, check_features, check_positive_integer
 from drcrm.errors import InputError

@@ -22,16 +22,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists
-from drcrm.actions.costs import ModelledCosts, RowMap, SupportRule
+from drcrm.actions.modelled_costs import ModelledCosts, RowMap, SupportRule
 from drcrm.arrays.mapped_arrays import Features, slice_rows, take_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
+
+if TYPE_CHECKING:
+    from drcrm.actions.one_of_many import ActionLists
 
 LARGE_SCORE = 700.0  # up to this u, e^u does not overflow; for much smaller u already, 1 + e^u = e^u in float64
 
@@ -116,6 +118,8 @@ class Actions(ModelledCosts, SupportRule):
         """Return the checked features of contexts and their actions; InputError for contexts of another kind."""
         if eligible is not None:
             raise InputError("eligible can be used only if Y is a vector of whole numbers, each one of K actions")
+        from drcrm.actions.one_of_many import ActionLists  # imported here: its module imports this one
+
         if isinstance(X, ActionLists):
             raise InputError(f"X is an ActionLists, expected an array of contexts for {self}")
         return check_features(X), self

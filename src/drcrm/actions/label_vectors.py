@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from drcrm.actions.base import LARGE_SCORE, Actions
-from drcrm.actions.costs import RowMap
+from drcrm.actions.modelled_costs import RowMap
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
 from drcrm.errors import InputError

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.actions.choices import SingleChoice
+from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_choice

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from drcrm.actions.choices import SingleChoice
+from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.bench.simulated_policies import (  # noqa: F401, some are public here
     EpsilonGreedy,

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit, xlogy
 
-from drcrm.actions.one_of_many import OneOfMany
+from drcrm.actions.one_of_many_base import OneOfMany
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog

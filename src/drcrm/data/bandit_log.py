@@ -11,7 +11,7 @@ import numpy as np
 
 from drcrm.actions import infer_actions
 from drcrm.actions.base import Actions
-from drcrm.actions.costs import RowMap
+from drcrm.actions.modelled_costs import RowMap
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.numerics import group_rows
 from drcrm.arrays.tables import Table

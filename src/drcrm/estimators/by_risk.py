@@ -158,7 +158,7 @@ class EnvironmentDRO(CounterfactualEstimator):
 
     The estimate is "snips". It needs no limit of the weights, so ``clip="auto"`` limits only those of ``score``. The
     estimate "dr" is refused, because fits ended in poor local minima of its objective. Evaluate and certify the policy
-    with "dr" and ``shift=κ`` in :func:`drcrm.off_policy_value` and :func:`drcrm.evaluation.policy_certificate`.
+    with "dr" and ``shift=κ`` in :func:`drcrm.off_policy_value` and :func:`drcrm.certificates`.
 
     Parameters
     ----------

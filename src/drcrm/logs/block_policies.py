@@ -1,4 +1,4 @@
-"""Policies that are learned before blocks of a log, as one policy on the rows of all blocks.
+"""Policies that are learned before blocks of a log, as one policy on the rows of all blocks, and its evaluation.
 
 In each row, the probabilities and modelled costs are those of the policy and of the cost model that were learned from
 the rows before the row's block. So all estimates of this policy are on rows that did not train it.
@@ -15,10 +15,11 @@ import numpy as np
 from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import calendar_periods, number_blocks, separate_units
-from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms
-from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlockTerms, bound_blocks
+from drcrm.evaluation.certified_terms import CertificateSettings, summarize_block
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.estimated_propensities import estimate_before
-from drcrm.policies.tabular import TabularPolicy
+from drcrm.policies.tabular import TabularPolicy, known_logging_policy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
 from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
@@ -106,18 +107,20 @@ def _join(
     log: BanditLog, number: np.ndarray, learned: Sequence[LearnedPolicy], final: LearnedPolicy
 ) -> tuple[TabularPolicy, Any]:
     """Return the policies and the cost models of the blocks, each on its rows."""
-    log_prob, mean, effects = np.empty(len(number)), np.empty((log.X.shape[0], *log.actions.shape)), None
-    for place, of_block in enumerate(learned, 1):
+    log_prob, mean = np.empty(len(number)), np.empty((log.X.shape[0], *log.actions.shape))
+    models: list[Any] = [of_block.learned.cost_model for of_block in (*learned, final)]
+    effects: Any = None
+    for place, (of_block, cost_model) in enumerate(zip(learned, models, strict=False), 1):
         part, contexts = log.take(number == place), np.zeros(log.n_contexts, dtype=bool)
         contexts[log.context[number == place]] = True
         inside = log.actions.repeat(contexts)
         policy = of_block.policy
         log_prob[number == place] = policy.log_prob_of_rows(part)
         mean[inside] = policy.with_exploration(0.0).marginals_on(part.X, part.actions)
-        values = of_block.learned.cost_model.effects(part.X, part.actions)
+        values = cost_model.effects(part.X, part.actions)
         effects = np.empty((log.X.shape[0], *values.shape[1:])) if effects is None else effects
         effects[inside] = values
-    model = replace(final.learned.cost_model, model=TabularModel(effects))
+    model = replace(models[-1], model=TabularModel(effects))
     return TabularPolicy.for_log(log_prob, mean, log, final.policy.explore), model
 
 
@@ -142,3 +145,51 @@ def describe_blocks(
         entries.append({"first": ends[0], "last": ends[1], "rows": count, **change})
         end += count
     return entries
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks:
+    """Blocks of time in a log, each with the policy that was learned before it.
+
+    Attributes
+    ----------
+    number : int array (n,)
+        Block of each row, from 1 to J.
+    weights : array (J,), optional
+        Weights of the blocks; by default those that stabilise the variance.
+    """
+
+    number: np.ndarray
+    weights: np.ndarray | None = None
+
+    def summarize(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> list[BlockTerms]:
+        """Return the summary of the differences from the baseline in each block, times a sign."""
+        parts = [restrict(evaluation, self.number == number) for number in range(1, self.number.max() + 1)]
+        return [summarize_block(part, settings, sign) for part in parts]
+
+    def certify(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> tuple[float, str]:
+        """Return an upper (sign 1) or lower (−1) bound on the weighted mean, or ±∞ and why there is none."""
+        result = bound_blocks(self.summarize(evaluation, settings, sign), settings.bound.confidence, self.weights)
+        if np.isinf(result.bound):
+            return sign * np.inf, "the differences do not vary in any block"
+        if result.skewness > LARGEST_SKEWNESS:
+            skewness = f"{result.skewness:.2g}, and the bound needs at most {LARGEST_SKEWNESS}"
+            return sign * np.inf, f"rare, large costs dominate the estimate: the skewness of its mean is {skewness}"
+        return sign * result.bound, ""
+
+
+def restrict(evaluation: Evaluation, rows: np.ndarray) -> Evaluation:
+    """Return the evaluation on selected rows, (n,), of its log, whose policies are tables of probabilities."""
+    log = evaluation.log
+    part, contexts = log.take(rows), np.unique(log.context[rows])
+    effects, unknown = evaluation.effects, replace(evaluation, logging_policy=None)
+    restricted = unknown.map_policies(part, lambda policy: restrict_policy(policy, log, rows))
+    model = None if effects is None else TabularModel(effects).select(contexts, log.actions)
+    known = None if evaluation.logging_policy is None else known_logging_policy(part)
+    return replace(restricted, logging_policy=known, cost_model=model)
+
+
+def restrict_policy(policy: Any, log: BanditLog, rows: np.ndarray) -> TabularPolicy:
+    """Return the probabilities of a policy on selected rows, (n,), of a log."""
+    selected = policy.select(np.unique(log.context[rows]), log.actions)
+    return replace(selected, log_prob=policy.log_prob[rows], Y=policy.Y[rows])

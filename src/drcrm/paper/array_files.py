@@ -50,7 +50,7 @@ def read_policy(path: str | Path, actions: Actions) -> LinearPolicy:
     with prefix_errors(path):
         policy = make_policy(actions, arrays["coef"], features=features_of(arrays))
         if "logging" in arrays:
-            from drcrm.paper.logging_policies import function_of_crf
+            from drcrm.paper.reference_policies import function_of_crf
 
             policy = function_of_crf(policy, json.loads(str(arrays["logging"])))
     return policy

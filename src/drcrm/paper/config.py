@@ -20,8 +20,8 @@ from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import check_file_name
 from drcrm.mapping.checks import parse_texts, parse_yaml
 from drcrm.mapping.log_mapping import as_mapping
+from drcrm.paper import PAPER_ALGORITHMS, POEM
 from drcrm.paper.reports.plan import tell_apart
-from drcrm.paper.roles import PAPER_ALGORITHMS, POEM
 from drcrm.paper.runs import CLASSIFIERS, entries, is_single, options_of
 from drcrm.paper.sources import is_table
 from drcrm.selection.algorithms import Algorithm, as_algorithm, check_algorithm, shipped_algorithms

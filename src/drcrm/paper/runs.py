@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.optimization.starts import STARTS
+from drcrm.paper import ENOUGH_SEEDS, LABELS, SINGLE
 from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, TESTS, Names, Plan, join
-from drcrm.paper.roles import ENOUGH_SEEDS, LABELS, SINGLE
 from drcrm.paper.sources import Source, local_digests, read_record
 from drcrm.selection.score_names import MODELLED, SCORES
 

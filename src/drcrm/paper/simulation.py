@@ -12,8 +12,8 @@ from typing import Self
 import numpy as np
 from scipy.sparse import issparse
 
-from drcrm.actions.choices import SingleChoice
 from drcrm.actions.label_vectors import LabelVectors
+from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -100,7 +100,7 @@ class LabelTruth:
 
     def fit_policy(self, X: Features, C: float) -> ExponentialPolicy:
         """Fit a CRF to the contexts."""
-        from drcrm.paper.logging_policies import fit_crf
+        from drcrm.paper.reference_policies import fit_crf
 
         return fit_crf(X, self.labels, C)
 
@@ -108,7 +108,7 @@ class LabelTruth:
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[ExponentialPolicy, float]:
         """Return the CRF with the smallest greedy loss on the held-out contexts, and its C from the grid."""
-        from drcrm.paper.logging_policies import fit_skyline
+        from drcrm.paper.reference_policies import fit_skyline
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
 
@@ -171,7 +171,7 @@ class ClassTruth:
 
     def fit_policy(self, X: Features, C: float) -> SoftmaxPolicy:
         """Fit a softmax regression to the contexts."""
-        from drcrm.paper.logging_policies import fit_softmax
+        from drcrm.paper.reference_policies import fit_softmax
 
         return fit_softmax(X, self.labels, self.actions.shape[0], C)
 
@@ -179,7 +179,7 @@ class ClassTruth:
         self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[SoftmaxPolicy, float]:
         """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
-        from drcrm.paper.logging_policies import choose_by_greedy_loss
+        from drcrm.paper.reference_policies import choose_by_greedy_loss
 
         return choose_by_greedy_loss(lambda C: self.fit_policy(X, C), grid, X_heldout, heldout.labels)
 

@@ -35,7 +35,7 @@ from typing import Any, Self, cast
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
-from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.boosted_trees import BoostedClassifier, BoostedRegressor
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
 from drcrm.cost_models.missing_cells import mark_lists

@@ -12,7 +12,7 @@ from fixtures.log_answers import as_answer, better
 from fixtures.user_logs import MAPPING, answer_of, decisions
 
 from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
-from drcrm.logs.cli.outputs import exit_status
+from drcrm.logs.cli.questions import exit_status
 from drcrm.logs.decisions.question import ALL_ROWS
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED

@@ -10,7 +10,7 @@ from fixtures.click_logs import draw_actions, failed_keys
 from scipy.special import softmax
 
 from drcrm import BanditLog
-from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.tables import Table
 from drcrm.logs.diagnostics.comparison.advice import LOG_PROPENSITIES, TAKE_ALL, advise_logging
 from drcrm.logs.diagnostics.diagnosis import diagnose

@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError, import_extra, prefix_errors
-from drcrm.files import atomic, is_stream, write_text
+from drcrm.files import atomic, is_stream, require_separate_outputs, write_text
+from drcrm.formats import format_imputed
 from drcrm.logs import read_log
-from drcrm.logs.cli.outputs import require_separate_outputs
-from drcrm.logs.diagnostics.formats import format_imputed
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding

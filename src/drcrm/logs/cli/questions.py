@@ -1,9 +1,13 @@
-"""Commands that answer a question about a log: learn, evaluate_policy, certify, diagnose and plan."""
+"""Commands that answer a question about a log: learn, evaluate_policy, certify, diagnose and plan.
+
+They write the answer as JSON and as an HTML report, and print its summary.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +18,59 @@ from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.files import is_stream, is_terminal, write_json
-from drcrm.logs.cli.outputs import Outputs, exit_status, require_separate_outputs
+from drcrm.files import is_stream, is_terminal, require_separate_outputs, standard_descriptor, write_json
 from drcrm.logs.decisions import api
 from drcrm.logs.decisions.question import Case, Question, open_case
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.words import ESTIMATED
 from drcrm.logs.policy_file import require_replaceable
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.texts import plan_text
 from drcrm.progress import show_progress
 
 MULTIPLES = 1, 2, 4, 8
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a command writes."""
+
+    report: Path | None = None
+    json: Path | None = None
+    output: Path | None = None
+    best: Path | None = None
+
+    def write(self, answer: Answer) -> None:
+        """Write an answer, and print its summary."""
+        if self.json:
+            write_json(self.json, answer.as_dict())
+        if self.report:
+            answer.report(self.report)
+        self.print_summary(str(answer))
+
+    def print_summary(self, text: str) -> None:
+        """Print a summary, to standard error if a file is written to standard output."""
+        is_taken = any(path is not None and standard_descriptor(path) == 1 for path in vars(self).values())
+        print(text, end="", file=sys.stderr if is_taken else sys.stdout)
+
+
+def exit_status(answer: Answer, requirement: str | None) -> int:
+    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
+
+    *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
+    guardrail or limit counts as *worse*. Print the verdict to standard error if the requirement does not hold.
+    """
+    verdict: Any = answer.verdict
+    name, violated = verdict.name, verdict.violated
+    passing = {"better": ("better",) if answer.is_trusted else (), "not-worse": ("better", "not shown")}
+    if requirement is None or (name in passing[requirement] and not violated):
+        return 0
+    reason = f", and the {violated[0]} is violated" if violated else ""
+    if name == "better":
+        reason = f", if {ESTIMATED}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
+    print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
+    return 3 if violated or name in ("worse", "the log is wrong") else 4
 
 
 def learn(

@@ -12,8 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
-from drcrm.evaluation.row_blocks import RowBlocks, restrict_policy
-from drcrm.logs.block_policies import learn_policies
+from drcrm.logs.block_policies import RowBlocks, learn_policies, restrict_policy
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, LimitedLog

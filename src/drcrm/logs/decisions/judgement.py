@@ -15,6 +15,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.overlap import summarize_weights
+from drcrm.formats import Units
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching import Watch, WatchedOutcome, estimate_watched, watch
@@ -30,7 +31,6 @@ from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
-from drcrm.logs.diagnostics.formats import Units
 from drcrm.logs.diagnostics.propensity_trees import check_overlap
 from drcrm.logs.diagnostics.weight_checks import EQUAL
 from drcrm.logs.report.answer import Answer

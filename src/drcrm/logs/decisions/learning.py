@@ -18,6 +18,7 @@ from drcrm.errors import InputError, import_extra
 from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
+from drcrm.formats import capitalize
 from drcrm.logs.block_policies import BLOCKS as BLOCKS_TESTED
 from drcrm.logs.decisions.alternatives import (
     compare_with_single_action,
@@ -39,7 +40,6 @@ from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_lo
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
-from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer

@@ -18,8 +18,8 @@ import pandas as pd
 from scipy import sparse
 
 from drcrm.actions import ACTIONS, split_contexts
-from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.mapped_arrays import Features, slice_rows
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import append_constant

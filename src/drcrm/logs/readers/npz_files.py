@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from drcrm.actions import infer_actions
-from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from drcrm import __version__
-from drcrm.arrays.number_formats import decimals_for, format_level, format_number, is_number
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.files import write_text
+from drcrm.formats import ConfidenceInterval, Units, decimals_for, format_level, format_number, is_number
 from drcrm.logs.diagnostics.check import Check, to_json
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import Statement
-from drcrm.logs.diagnostics.formats import ConfidenceInterval, Units
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.report.candidate import Candidate
 

@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from drcrm.arrays.number_formats import format_number, format_share, is_number, numbers
-from drcrm.logs.diagnostics.formats import ConfidenceInterval
+from drcrm.formats import ConfidenceInterval, format_number, format_share, is_number, numbers
 
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin

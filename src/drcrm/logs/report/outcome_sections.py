@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.arrays.number_formats import (
+from drcrm.formats import (
     DASH,
+    ConfidenceInterval,
+    Units,
+    clean,
     decimals_for,
     format_count,
     format_number,
@@ -15,10 +18,10 @@ from drcrm.arrays.number_formats import (
     is_number,
     numbers,
     plural,
+    shorten,
     typeset_sign,
 )
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail, JudgedLimit
-from drcrm.logs.diagnostics.formats import ConfidenceInterval, Units, clean, shorten
 from drcrm.logs.report.answer import CONSTRAINTS, Answer
 from drcrm.logs.report.charts import Scale, draw_tree, gauge
 from drcrm.logs.report.charts import curve as draw_curve

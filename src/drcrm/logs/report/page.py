@@ -6,9 +6,20 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drcrm import __version__
-from drcrm.arrays.number_formats import DASH, format_count, format_number, is_number, numbers, plural
 from drcrm.errors import import_extra
-from drcrm.logs.diagnostics.formats import ConfidenceInterval, clean, format_imputed, sanitize, shorten
+from drcrm.formats import (
+    DASH,
+    ConfidenceInterval,
+    clean,
+    format_count,
+    format_imputed,
+    format_number,
+    is_number,
+    numbers,
+    plural,
+    sanitize,
+    shorten,
+)
 from drcrm.logs.report import outcome_sections, sections
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate

@@ -6,9 +6,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from drcrm.arrays.number_formats import DASH, format_count, format_number, format_share, is_number, numbers, plural
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.logs.diagnostics.formats import clean, clean_name, shorten
+from drcrm.formats import (
+    DASH,
+    clean,
+    clean_name,
+    format_count,
+    format_number,
+    format_share,
+    is_number,
+    numbers,
+    plural,
+    shorten,
+)
 from drcrm.logs.report.answer import LEVELS, Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
 from drcrm.logs.report.charts import Scale, curve, gauge, histogram

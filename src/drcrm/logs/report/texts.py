@@ -8,19 +8,23 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from drcrm.arrays.number_formats import (
+from drcrm.formats import (
     DASH,
+    JOINERS,
+    clean,
     decimals_for,
     format_count,
+    format_imputed,
     format_level,
     format_number,
     format_share,
     is_number,
     plural,
+    quote_label,
+    shorten,
 )
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
-from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, quote_label, shorten
 from drcrm.logs.report.answer import CONSTRAINTS, Answer
 from drcrm.logs.report.candidate import ESTIMATES
 from drcrm.logs.report.outcome_sections import constraint_rows, curve_rows

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import ThreadpoolController
 
-from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError, prefix_errors

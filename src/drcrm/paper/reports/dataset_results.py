@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from drcrm.paper import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
 from drcrm.paper.reports.markup import number, with_error
 from drcrm.paper.reports.plan import Plan, join
 from drcrm.paper.reports.result_tables import LEVEL, compare, interval
-from drcrm.paper.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"
 LEVELS = tuple(product((LOGGING, SKYLINE), (LOSS, GREEDY)))  # reference lines, the same in every figure

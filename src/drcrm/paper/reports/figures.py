@@ -20,9 +20,10 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from drcrm.arrays.number_formats import format_number
 from drcrm.errors import InputError
 from drcrm.files import atomic
+from drcrm.formats import format_number
+from drcrm.paper import BASELINE, LOGGING, SKYLINE
 from drcrm.paper.reports.dataset_results import (
     GREEDY,
     LEVELS,
@@ -36,7 +37,6 @@ from drcrm.paper.reports.dataset_results import (
     loss_by_count,
 )
 from drcrm.paper.reports.plan import BOUND, GREY, RC, SCORE_MARKERS, SMALL, TRUE_LOSS, WIDTH, Look, Names
-from drcrm.paper.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 
 LINES = {

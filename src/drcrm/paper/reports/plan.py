@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from drcrm.paper.roles import LABELS, LOGGING, LOSSES, ROLES, SINGLE, SKYLINE
+from drcrm.paper import LABELS, LOGGING, LOSSES, ROLES, SINGLE, SKYLINE
 from drcrm.selection.score_names import SCORES
 
 if TYPE_CHECKING:  # the workflow makes plans while Snakemake reads it

@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from drcrm.paper import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.paper.reports.markup import PrintedTable, number, p_value_text, power_of_ten, with_error
 from drcrm.paper.reports.plan import Names, Plan, join
 from drcrm.paper.reports.result_tables import NO_SKYLINE
-from drcrm.paper.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
 
 TESTS = (

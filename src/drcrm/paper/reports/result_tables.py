@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from drcrm.errors import InputError
+from drcrm.paper import LOGGING, LOSSES, POEM, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.roles import LOGGING, LOSSES, POEM, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
 
 CELL = ["metric", "paper_dataset", "algorithm"]

@@ -17,8 +17,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, prefix_errors
 from drcrm.estimates import default_estimate
 from drcrm.files import read_npz, write_csv, write_npz
+from drcrm.paper import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
-from drcrm.paper.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.simulation import Rates, Truth, generator
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
@@ -70,7 +70,7 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """
     from drcrm.logging_policy import LoggingPolicy  # imported here, like the next ones: scipy.optimize is slow
     from drcrm.optimization.lbfgs import LbfgsSettings
-    from drcrm.paper.logging_policies import closest_policy, with_probabilities
+    from drcrm.paper.reference_policies import closest_policy, with_probabilities
     from drcrm.selection.algorithms import Algorithm, find_risk
     from drcrm.selection.fit_settings import FitSettings
     from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
@@ -112,7 +112,7 @@ def classify(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Reads ``log``, ``logging`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or
     labels).
     """
-    from drcrm.paper.classifiers import action_probabilities, cheapest_actions, competitor_probabilities
+    from drcrm.paper.reference_policies import action_probabilities, cheapest_actions, competitor_probabilities
 
     train, _ = read_log(files["log"])
     X, _ = read_truth(files["test"])
@@ -220,7 +220,7 @@ def _certify(
 
     They come from the held-out part of a log; the fits and the cost model come from its training part.
     """
-    from drcrm.evaluation.policy_certificate import policy_certificate
+    from drcrm.certificates import policy_certificate
 
     try:
         with warnings.catch_warnings():

@@ -16,8 +16,8 @@ from typing import Any
 
 from drcrm.errors import prefix_errors
 from drcrm.files import atomic, read_csv, write_json, write_text
+from drcrm.paper import BASELINE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.roles import BASELINE, COLUMNS, GRID_COLUMNS
 
 ARCHIVE = ".git_archival.txt"
 PACKAGES = (

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.number_formats import typeset_sign
 from drcrm.arrays.validation import as_float_array
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.formats import typeset_sign
 
 NUMBER, BOOLEAN, TIME, CATEGORY = "number", "boolean", "time", "category"
 KINDS = {"integer": NUMBER, "floating": NUMBER, "mixed-integer-float": NUMBER, "decimal": NUMBER, "boolean": BOOLEAN}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from drcrm.arrays.number_formats import format_count, format_number, percent
 from drcrm.evaluation.bounds.asymptotic_bounds import POWER, bound_quantile, required_size, shrink_difference
+from drcrm.formats import capitalize, format_count, format_number, percent
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
-from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.leakage import ADVICE
 from drcrm.logs.diagnostics.repeated_rows import IDENTIFY
 

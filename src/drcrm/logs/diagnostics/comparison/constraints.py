@@ -38,8 +38,8 @@ from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, 
 from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviation, require_equal_units, unit_values
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logging_policy import SupportedModel
+from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference

@@ -10,11 +10,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from drcrm.arrays.number_formats import decimals_for, format_number, format_signed, typeset_sign, with_confidence
 from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.formats import (
+    Units,
+    capitalize,
+    decimals_for,
+    format_number,
+    format_signed,
+    typeset_sign,
+    with_confidence,
+)
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.advice import MORE_ROWS
-from drcrm.logs.diagnostics.formats import Units, capitalize
 from drcrm.selection.candidates import EffectiveNumber, effective_number
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.arrays.number_formats import decimals_for, format_number
 from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -22,8 +21,9 @@ from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
 from drcrm.evaluation.policy_terms import check_radius
-from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.formats import decimals_for, format_number
+from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
@@ -175,7 +175,7 @@ def compare_with_logging(
     log : BanditLog
     settings : ComparisonSettings, optional
     cost_model : optional
-        See :func:`drcrm.evaluation.policy_certificate`.
+        See :func:`drcrm.certificates`.
     """
     settings = settings or ComparisonSettings()
     return compare(settings.reference.evaluation(policy, log, cost_model=cost_model), settings)

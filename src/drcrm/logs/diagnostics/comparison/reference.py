@@ -14,8 +14,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import ROBUST
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
-from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.logs.batches import blocks_of
+from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_occurring_rows

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.arrays.number_formats import format_number
+from drcrm.formats import Units, format_number
 from drcrm.logs.diagnostics.check import Check, Consequence, to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
-from drcrm.logs.diagnostics.formats import Units
 
 if TYPE_CHECKING:
     from drcrm.evaluation.sensitivity import Sensitivity

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.arrays.number_formats import (
+from drcrm.evaluation.bounds.asymptotic_bounds import POWER
+from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.formats import (
+    capitalize,
     decimals_for,
     format_count,
     format_level,
     format_number,
     percent,
+    quote_label,
     with_confidence,
 )
-from drcrm.evaluation.bounds.asymptotic_bounds import POWER
-from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.advice import (
     MORE_ROWS,
@@ -36,7 +38,6 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
-from drcrm.logs.diagnostics.formats import capitalize, quote_label
 
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor

@@ -10,7 +10,7 @@ from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, bound_bl
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.logs.block_policies import RowBlocks
 from drcrm.policies.tabular import TabularPolicy
 
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|mean weight|effective)")
