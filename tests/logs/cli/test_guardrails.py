@@ -16,6 +16,7 @@ from drcrm.logging_policy import restrict_to_support
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
 from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.policy_file import read_policy
@@ -114,6 +115,46 @@ def test_anytime_bounds_every_guardrail(command):
     status, _, error, *_ = command(frame, "certify", "--anytime")
     assert status != 0
     assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error
+
+
+def test_bounds_of_a_guardrail_at_every_look_count_its_own_candidates(command, monkeypatch):
+    usual = Question.settings
+    counted = {"guardrail_choices": {"unsubscribed": 7}}
+    monkeypatch.setattr(Question, "settings", lambda *known: replace(usual(*known), **counted))
+    frame = push_log(2000)
+    *_, answer, _ = command(frame, "certify", "--anytime", guardrails={"unsubscribed": UNSUBSCRIBED})
+    weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
+    expected = -bound_by_loops(weight, (frame["unsubscribed"] == "no").to_numpy() * 1, factor=1.0, delta=0.05 / 7)
+    [rail] = answer["guardrails"]
+    assert (rail["difference"]["bound"], rail["effective_choices"]) == (pytest.approx(expected, abs=1e-9), 7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "reason"),
+    [
+        ({"p": 0.9}, ["--anytime"], "failed checks: mean weight"),
+        ({}, ["--anytime", "--asymptotic"], "an asymptotic bound needs at least 50 rows or groups, got 40"),
+    ],
+)
+def test_without_bounds_at_every_look_a_guardrail_has_none_either(changes, options, reason, command):
+    """Its estimate is that of the bounds, and bounds at one look are not shown."""
+    frame = push_log(2000).assign(**changes).iloc[: 2000 if changes else 40]
+    *_, answer, _ = command(frame, "certify", *options, guardrails={"unsubscribed": UNSUBSCRIBED | {"at_most": 0.9}})
+    [rail] = answer["guardrails"]
+    assert (rail["status"], rail["difference"]["bound"], rail["difference"]["lower_bound"]) == ("not shown", None, None)
+    assert rail["refused"].startswith(reason)
+    weight, harm = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / frame["p"], frame["unsubscribed"] == "yes"
+    origin = harm.mean() if "--asymptotic" in options else weight @ harm / weight.sum()
+    expected = ((weight - 1) * (harm - origin)).mean()
+    assert rail["difference"]["value"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_guardrail_whose_asymptotic_bound_is_refused_says_why(command):
+    frame = push_log(3000).assign(unsubscribed=np.where(np.arange(3000) == 5, "yes", "no"))
+    *_, answer, _ = command(frame, "certify", "--anytime", "--asymptotic", guardrails={"unsubscribed": UNSUBSCRIBED})
+    [rail] = answer["guardrails"]
+    assert (answer["verdict"]["verdict"], rail["difference"]["bound"]) == ("certified", None)
+    assert rail["refused"].startswith("rare, large costs dominate the estimate: the skewness of its mean is 0.5")
 
 
 def test_anytime_says_worse_and_violated(command):

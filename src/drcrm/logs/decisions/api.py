@@ -10,14 +10,16 @@ from typing import Any
 
 import pandas as pd
 
+from drcrm.errors import InputError
 from drcrm.estimates import UNBIASED
+from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.elimination import Elimination, eliminate
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
 from drcrm.logs.decisions.learning import LearningOptions, learn_policy
-from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
+from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import COLUMN, Case, Question, open_case
-from drcrm.logs.decisions.watching import bound_every_look
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.decisions.watching import Watch, watch_costs
+from drcrm.logs.diagnostics.comparison.reference import NOTHING, Reference
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
 from drcrm.logs.report.answer import Answer
@@ -248,7 +250,7 @@ def _answer(
         parts: dict[str, Any] = {"judged_by": case.rows, "recognised": case.counts, "shown": judgement.verdict.name}
         if command == "certify":
             has_one_look = judgement.verdict.has_bounds and not question.anytime and evidence.radius is None
-            running = bound_every_look(case.opened, judged.policy, watching) if has_one_look else None
+            running = _bound_every_look(case.opened, judged.policy, watching) if has_one_look else None
             parts["every_look"] = running
             statement = state_certificates(judgement.verdict, evidence, statement, running)
         if elimination is not None:
@@ -257,6 +259,22 @@ def _answer(
             statement = replace(statement, sentence=statement.sentence + elimination.sentence * has_bounds)
         statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
         return replace(judgement, statement=statement).answer(command, **parts)
+
+
+def _bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, float] | None:
+    """Return the bounds of ``watch`` on the policy's cost and on its difference, after all rows; None without any.
+
+    There are none if several policies made the log, a row occurs several times, or a limit is unknown: the range of
+    costs, or the largest size of a group or weight of a row.
+    """
+    if opened.has_policy_change:
+        return None
+    try:
+        require_single_rows(opened.evaluated)
+        main, compared = watch_costs(opened, policy, settings), {"cost": NOTHING, "difference": opened.reference}
+        return {name: main.run(reference).bound() for name, reference in compared.items()}
+    except InputError:
+        return None
 
 
 def _compare(policies: Sequence[str | Path], cases: Sequence[Case], question: Question) -> tuple[Case, Elimination]:

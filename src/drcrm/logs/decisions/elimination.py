@@ -19,7 +19,8 @@ from drcrm.errors import InputError
 from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching import NOTHING, Growth, Watch, watch_costs
+from drcrm.logs.decisions.watching import Growth, Watch, watch_costs
+from drcrm.logs.diagnostics.comparison.reference import NOTHING
 
 
 @dataclass(frozen=True, eq=False)

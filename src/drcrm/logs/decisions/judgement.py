@@ -18,8 +18,9 @@ from drcrm.evaluation.overlap import summarize_weights
 from drcrm.formats import Units
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching import Watch, WatchedOutcome, estimate_watched, watch
+from drcrm.logs.decisions.watching import Watch, WatchedOutcome, watch, watched_costs
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
+from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
     compare_with_logging,
@@ -212,7 +213,7 @@ def judge(
         settings = replace(settings, blocks=replace(settings.blocks, weights=comparison.block_weights))
     every_look = "" if watching is None else SEQUENCE if watching.is_asymptotic else ANYTIME
     constraints: Sequence[Any] = bounds.constraints
-    if watched is None:
+    if watching is None:
         outcomes = opened.guarded_outcomes(comparison.difference.estimate)
         constraints = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     bounds = replace(bounds, constraints=[*constraints, *LimitedLog.of(log).judge(best.policy, settings, every_look)])
@@ -255,11 +256,13 @@ def _watch(
     """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
 
     Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
-    answer has the estimates by their terms and no bound, because those of the comparison hold at one look only.
+    answer has the estimates by their terms and no bound, because those of the comparison hold at one look only. The
+    same is true of guardrails.
     """
-    comparison, is_asymptotic = evidence.comparison, watching.is_asymptotic
+    comparison, is_asymptotic, running = evidence.comparison, watching.is_asymptotic, None
     uses_model = is_asymptotic and EVALUATIONS[comparison.difference.estimate].kind.uses_model
     watching = replace(watching, cost_model=best.cost_model if uses_model else None)
+    refusal, guarded = "", opened.guarded_outcomes(UNBIASED)
     remedies: list[str] = []
     failed = [c.name for c in evidence.diagnosis.failed if is_asymptotic or c.consequence not in CHARGED]
     if failed:
@@ -267,27 +270,27 @@ def _watch(
     elif opened.has_policy_change:
         refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
     else:
-        guarded = opened.guarded_outcomes(UNBIASED)
         try:
-            running, [main, *rails] = watch(opened, guarded, best.policy, watching)
+            running, outcomes = watch(opened, guarded, best.policy, watching)
         except InputError as error:
             if not is_asymptotic:
                 raise
             refusal, remedies = str(error), LOOK_AGAIN
-        else:
-            comparison = replace(comparison, **main.estimates)
-            judged = [
-                rail.within(outcome.bounds, outcome.difference, outcome.reference)
-                for rail, outcome in zip(guarded.judge(best.policy, settings), rails, strict=True)
-            ]
-            evidence = replace(evidence, comparison=comparison, running=running)
-            ends = running["difference_lower"], running["difference_bound"]
-            return evidence, Bounds(*ends, needs_overlap=is_asymptotic, constraints=judged), main
-    main = estimate_watched(opened, best.policy, watching)
-    refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
-    comparison = replace(comparison, **refused, **main.estimates, refusal=refusal)
-    bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
-    return replace(evidence, comparison=comparison, remedies=remedies), bounds, None
+    if running is None:
+        costs = watched_costs(opened, guarded, best.policy, watching)
+        outcomes = [part.estimate(over, (-np.inf, np.inf), refusal) for part, over, _ in costs]
+        comparison = replace(comparison, certificate=None, cost_certificate=None, lower_bound=-np.inf, refusal=refusal)
+    main, *rails = outcomes
+    estimates = {name: getattr(main, name) for name in ("difference", "reference", "relative_error")}
+    comparison = replace(comparison, **estimates)
+    judged = [
+        JudgedGuardrail.of(rail, outcome, settings.choices_of(rail.name))
+        for rail, outcome in zip(guarded.guardrails, rails, strict=True)
+    ]
+    evidence = replace(evidence, comparison=comparison, running=running, remedies=remedies)
+    bounds = Bounds.of(comparison) if running is None else Bounds(*main.bounds)
+    bounds = replace(bounds, needs_overlap=is_asymptotic, constraints=judged)
+    return evidence, bounds, None if running is None else main
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:

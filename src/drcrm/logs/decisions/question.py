@@ -149,7 +149,8 @@ class Question:
             largest_weight = reference.largest_probability / least
         least = least if mapping.has_full_support else None
         limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
-        return Watch(settings.confidence, settings.divisor, self.asymptotic, limits=limits)
+        choices = {rail.name: settings.choices_of(rail.name) for rail in mapping.guardrails}
+        return Watch(settings.confidence, settings.divisor, self.asymptotic, None, limits, choices)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -22,10 +22,9 @@ from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.check import infer_cost_range
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
-from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.reference import NOTHING, Reference
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
-NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
 LOOKS = 100  # how often the bound is computed, and for asymptotic bounds again between two looks
 
@@ -47,6 +46,8 @@ class Watch:
     limits : dict
         Known ``largest_weight`` of the baseline, ``least_propensity`` and ``most_rows``, each None if it is unknown:
         see :func:`drcrm.certificates.policy_certificate`. Asymptotic bounds need none.
+    guardrail_choices : mapping
+        The number of candidates for the outcome of each guardrail, by its name; by default K.
     """
 
     confidence: float
@@ -54,6 +55,7 @@ class Watch:
     is_asymptotic: bool = False
     cost_model: Any = None
     limits: dict[str, float | None] = field(default_factory=dict)
+    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def level(self) -> float:
@@ -141,9 +143,11 @@ class WatchedOutcome:
     cost, difference : Interval
     baseline_cost : Interval or None
         The estimate of the baseline's cost; None if the reference is the logging policy.
-    bounds : (float, float)
-        Lower and upper bound on the difference; infinite if they are refused. For a relative margin, they are on the
-        difference minus the margin. The lower bound has the level δ/(2K).
+    excess_bounds : (float, float)
+        Lower and upper bound on the cost minus f times that of the reference, with f = ``factor``; infinite if they are
+        refused. The lower bound has the level δ/(2K).
+    refusal : str
+        Why there is no upper bound, or an empty string.
     relative_error : float
         Standard error of the difference as a share of the mean logged cost; NaN if it has no meaning.
     """
@@ -151,8 +155,10 @@ class WatchedOutcome:
     cost: Interval
     difference: Interval
     baseline_cost: Interval | None
-    bounds: tuple[float, float]
-    relative_error: float = np.nan
+    excess_bounds: tuple[float, float]
+    refusal: str
+    factor: float
+    relative_error: float
 
     @property
     def reference(self) -> float:
@@ -160,9 +166,11 @@ class WatchedOutcome:
         return float(self.cost - self.difference)
 
     @property
-    def estimates(self) -> dict[str, Any]:
-        """The attributes of a comparison that are estimates."""
-        return {name: getattr(self, name) for name in ("difference", "reference", "relative_error")}
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound on the difference."""
+        lower, upper = self.excess_bounds
+        excess = (self.factor - 1) * self.reference
+        return lower + excess, upper + excess
 
 
 def watch(
@@ -187,8 +195,7 @@ def watch(
         - guardrails: the bounds of each guardrail's outcome.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
-        - asymptotic: whether the bounds are asymptotic.
-        - estimate: "ips" or "dr".
+        - asymptotic and estimate: whether the bounds are asymptotic, and "ips" or "dr".
     outcomes : list of WatchedOutcome
         The main outcome and those of the guardrails.
 
@@ -199,20 +206,19 @@ def watch(
         and of each guardrail's outcome, and the largest size of a group or weight of a row.
     """
     require_single_rows(opened.evaluated)
-    main, reference = watch_costs(opened, policy, settings), opened.reference
+    (main, reference, _), *rails = watched_costs(opened, guarded, policy, settings)
     units, (cost, difference) = main.units, (main.run(compared) for compared in (NOTHING, reference))
     bound, difference_bound = cost.bound(), difference.bound()
     bounds = main.bound_below(reference), difference_bound
     firsts, outcomes = [difference.first_beyond(0.0)], [main.estimate(reference, bounds)]
-    for guardrail, evaluation in guarded:
-        known = {"cost_range": guardrail.cost_range, "is_reward": guardrail.is_reward}
-        words = {"key": f"range in the {guardrail.label.rstrip(',')}", "meaning": "its possible outcomes"}
-        outcome = replace(main, log=evaluation.log, settings=replace(settings, cost_model=None), **known, **words)
-        excess_over = replace(reference, factor=guardrail.baseline_factor)
-        excess = outcome.run(excess_over)
-        firsts.append(excess.first_beyond(0.0 if guardrail.is_relative else guardrail.margin))
-        bounds = outcome.bound_below(excess_over), float(excess.bounds(units.looks)[-1])
-        outcomes.append(outcome.estimate(excess_over, bounds))
+    for part, over, limit in rails:
+        excess, refusal = part.run(over), ""
+        firsts.append(excess.first_beyond(limit))
+        try:
+            upper = excess.bound()
+        except InputError as error:
+            upper, refusal = np.inf, str(error)
+        outcomes.append(part.estimate(over, (part.bound_below(over), upper), refusal))
     curve = zip(units.looks, difference.bounds(units.looks), strict=True)
     return {
         "value": min(float(outcomes[0].cost), bound),
@@ -221,7 +227,7 @@ def watch(
         "difference_bound": difference_bound,
         "difference_lower": outcomes[0].bounds[0],
         "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
-        "guardrails": [outcome.bounds for outcome in outcomes[1:]],
+        "guardrails": [outcome.excess_bounds for outcome in outcomes[1:]],
         "n": outcomes[0].cost.n,
         "by": "row" if opened.evaluated.rows.get("groups") is None else "group",
         "curve": [[int(units.rows[n - 1]), float(y)] for n, y in curve],
@@ -230,25 +236,19 @@ def watch(
     }, outcomes
 
 
-def bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, float] | None:
-    """Return the bounds of ``watch`` on the policy's cost and on its difference, after all rows; None without any.
-
-    There are none if several policies made the log, a row occurs several times, or a limit is unknown: the range of
-    costs, or the largest size of a group or weight of a row.
-    """
-    if opened.has_policy_change:
-        return None
-    try:
-        require_single_rows(opened.evaluated)
-        main, compared = watch_costs(opened, policy, settings), {"cost": NOTHING, "difference": opened.reference}
-        return {name: main.run(reference).bound() for name, reference in compared.items()}
-    except InputError:
-        return None
-
-
-def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
-    """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
-    return watch_costs(opened, policy, settings).estimate(opened.reference, (-np.inf, np.inf))
+def watched_costs(
+    opened: OpenedLog, guarded: GuardedOutcomes, policy: Any, settings: Watch
+) -> list[tuple[CostsAtLooks, Reference, float]]:
+    """Return the main outcome and those of guardrails: each with the reference, and the limit of its excess over it."""
+    main, reference = watch_costs(opened, policy, settings), opened.reference
+    parts = [(main, reference, 0.0)]
+    for rail, evaluation in guarded:
+        choices = settings.guardrail_choices.get(rail.name, settings.choices)
+        known = {"cost_range": rail.cost_range, "is_reward": rail.is_reward}
+        known |= {"key": f"range in the {rail.label.rstrip(',')}", "meaning": "its possible outcomes"}
+        part = replace(main, log=evaluation.log, settings=replace(settings, cost_model=None, choices=choices), **known)
+        parts.append((part, replace(reference, factor=rail.baseline_factor), 0.0 if rail.is_relative else rail.margin))
+    return parts
 
 
 def watch_costs(opened: OpenedLog, policy: Any, settings: Watch) -> CostsAtLooks:
@@ -287,7 +287,7 @@ class CostsAtLooks:
         except InputError:
             return -np.inf
 
-    def estimate(self, reference: Reference, bounds: tuple[float, float]) -> WatchedOutcome:
+    def estimate(self, reference: Reference, bounds: tuple[float, float], refusal: str = "") -> WatchedOutcome:
         """Return the estimates by "ips" of centred costs, with intervals; they are between the bounds.
 
         The centre of bounds by betting is the estimate by "snips", so both bounds are around the same estimate.
@@ -304,7 +304,7 @@ class CostsAtLooks:
         move = float(np.clip(excess, *bounds) - excess)  # not 0 if the terms of the other bound say so
         cost, difference = cost.shifted(move), difference.shifted(move)
         error = relative_error(evaluation, difference, cost - difference)
-        return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
+        return WatchedOutcome(cost, difference, baseline_cost, bounds, refusal, reference.factor, error)
 
     def bet(self, reference: Reference, sign: int = 1) -> CostMixture:
         """Return the bets on an upper bound, or on a lower bound for the sign −1."""

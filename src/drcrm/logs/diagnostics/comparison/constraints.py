@@ -133,7 +133,7 @@ def _with_outcome(log: BanditLog, place: int) -> BanditLog:
 
 def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: ComparisonSettings) -> JudgedGuardrail:
     """Return the result of the comparison of a guardrail's outcome."""
-    choices = settings.guardrail_choices.get(guardrail.name, settings.choices)
+    choices = settings.choices_of(guardrail.name)
     settings = replace(
         settings,
         cost_range=guardrail.cost_range,
@@ -142,15 +142,8 @@ def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: 
     )
     judged = evaluation.of_policy(policy_for_log(policy, evaluation.log))
     comparison = compare(judged, settings, certifies_cost=False)
-    try:
-        margin = guardrail.margin_of(comparison.reference)
-    except InputError as error:
-        return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error), effective_choices=choices)
     rounding = ROUNDING * float(np.abs(evaluation.log.cost).max())
-    lower, upper = comparison.bounds
-    return JudgedGuardrail(
-        guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal, choices
-    )
+    return JudgedGuardrail.of(guardrail, comparison, choices, rounding)
 
 
 def _restrict_model(evaluation: Evaluation, model: SupportedModel) -> Evaluation:
@@ -220,7 +213,7 @@ class LimitedLog:
 
     def _judge(self, place: int, z: np.ndarray, settings: Any, watched: str) -> JudgedLimit:
         limit, prices, refusal, ends = self.limits[place], self.prices[place], "", [np.inf, np.inf]
-        choices = settings.guardrail_choices.get(limit.key, settings.choices)
+        choices = settings.choices_of(limit.key)
         error, mean = (1 - settings.confidence) / choices, Interval.of(z, self.log, settings.confidence)
         range_ = float(prices.min()), float(prices.max())
         try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.formats import (
     Units,
@@ -22,6 +23,7 @@ from drcrm.formats import (
 )
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.advice import MORE_ROWS
+from drcrm.mapping.entries import Guardrail
 from drcrm.selection.candidates import EffectiveNumber, effective_number
 
 
@@ -109,6 +111,16 @@ class JudgedGuardrail(JudgedConstraint):
 
     KEY, TITLE = "guardrails", "Guardrail"
 
+    @classmethod
+    def of(cls, guardrail: Guardrail, outcome: Any, choices: int, rounding: float = 0.0) -> Self:
+        """Return the result of an outcome, a Comparison or WatchedOutcome; bounds are wider by the ``rounding``."""
+        try:
+            margin = guardrail.margin_of(outcome.reference)
+        except InputError as error:
+            return cls(guardrail, outcome.difference, np.nan, refusal=str(error), effective_choices=choices)
+        lower, upper = outcome.bounds
+        return cls(guardrail, outcome.difference, margin, upper + rounding, lower - rounding, outcome.refusal, choices)
+
     @property
     def subject(self) -> str:
         """The guardrail as messages name it."""
@@ -161,16 +173,6 @@ class JudgedGuardrail(JudgedConstraint):
         if sentences:
             return f" But {' '.join(sentences)}"
         return f" Guardrails that hold: {', '.join(rail.constraint.name for rail in judged)}."
-
-    def within(self, outcome_bounds: tuple[float, float], difference: Interval, reference: float) -> JudgedGuardrail:
-        """Return the guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
-        (lower, upper), margin = outcome_bounds, self.allowed
-        if self.constraint.is_relative and not np.isnan(margin):
-            margin = self.constraint.margin_of(reference)
-        excess = margin if self.constraint.is_relative else 0.0
-        refusal = self.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
-        bounds = {"bound": upper + excess, "lower_bound": lower + excess, "allowed": margin}
-        return replace(self, estimate=difference, refusal=refusal, **bounds)
 
 
 @dataclass(frozen=True)

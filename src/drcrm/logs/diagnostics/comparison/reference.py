@@ -65,6 +65,9 @@ class Reference:
         return Evaluation.of(policy, log, baseline=self.policy, **known)
 
 
+NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
+
+
 @dataclass(frozen=True)
 class ComparisonSettings:
     """How a policy is compared with the reference, the logging policy or a baseline.
@@ -109,6 +112,10 @@ class ComparisonSettings:
     def divisor(self) -> int:
         """The number of candidates that share δ."""
         return self.effective_choices or self.choices
+
+    def choices_of(self, key: str) -> int:
+        """Return the number of candidates that share δ for a guardrail or limit: all of them if it is unknown."""
+        return self.guardrail_choices.get(key, self.choices)
 
 
 def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog) -> TabularPolicy:
