@@ -1,5 +1,8 @@
 """Which of several policies can still be the best one at every look."""
 
+from contextlib import contextmanager
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +19,8 @@ from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.decisions.elimination import WatchedPolicy, steps_until_left
+from drcrm.logs.decisions.question import open_case
+from drcrm.selection.candidates import EffectiveNumber, EffectiveNumbers
 
 CLICKS = {"action": "a", "propensity": "p", "reward": "click", "features": {"numeric": ["x"]}, "time": "day"}
 NAMES = ["column:bad", "column:good", "column:middling"]
@@ -62,6 +67,21 @@ def test_bounds_and_the_rows_that_eliminate_are_those_of_loops():
     alone = drcrm.certify("column:good", frame, CLICKS, confidence=1 - 0.05 / 3, **ALL).as_dict()
     assert answer["running"]["difference_bound"] == pytest.approx(alone["running"]["difference_bound"], abs=1e-9)
     assert (answer["choices"], answer["candidates"][0]["name"]) == (3, "good")
+
+
+def test_a_guardrail_counts_the_candidates_of_all_policies(monkeypatch):
+    """Each of two policies was chosen from four, which are two in the outcome and three in the guardrail."""
+    numbers = EffectiveNumbers(EffectiveNumber(4, {0.95: 2}), {"harm": EffectiveNumber(4, {0.95: 3})})
+
+    @contextmanager
+    def open_counted(*known):
+        with open_case(*known) as case:
+            yield replace(case, numbers=numbers)
+
+    monkeypatch.setattr("drcrm.logs.decisions.api.open_case", open_counted)
+    frame, rails = frame_of(800), {"guardrails": {"harm": {"cost": "harm", "at_most": 1}}}
+    answer = drcrm.certify(NAMES[:2], frame.assign(harm=1 - frame["click"]), CLICKS | rails, **ALL).as_dict()
+    assert (answer["effective_choices"], answer["guardrails"][0]["effective_choices"]) == (4, 6)
 
 
 def watched(frame: pd.DataFrame, choices: int) -> list[WatchedPolicy]:

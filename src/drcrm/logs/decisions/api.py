@@ -279,8 +279,13 @@ def _bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[s
 
 def _compare(policies: Sequence[str | Path], cases: Sequence[Case], question: Question) -> tuple[Case, Elimination]:
     """Return the policy with the best bound, whose level counts all policies, and which ones can still be best."""
-    total = sum(case.numbers.main.at(question.confidence) for case in cases)
-    numbers, mapping = EffectiveNumbers(EffectiveNumber(total, {})), cases[0].opened.mapping
+    mapping = cases[0].opened.mapping
+    counted = [question.settings(mapping, UNBIASED, case.numbers) for case in cases]
+    of_constraints = {
+        part.key: EffectiveNumber(sum(of_case.choices_of(part.key) for of_case in counted), {})
+        for part in (*mapping.guardrails, *mapping.limits)
+    }
+    numbers = EffectiveNumbers(EffectiveNumber(sum(of_case.divisor for of_case in counted), {}), of_constraints)
     watching = question.watching(question.settings(mapping, UNBIASED, numbers), mapping, Reference())
     names = [
         str(policy).removeprefix(COLUMN) if str(policy).startswith(COLUMN) else Path(policy).name for policy in policies
