@@ -17,16 +17,15 @@ import numpy as np
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED
+from drcrm.evaluation import AUTO, EVALUATIONS, NORMALISED
 from drcrm.evaluation.bounds.betting_mixture import check_most_rows
 from drcrm.evaluation.bounds.betting_terms import choose_betting_estimate
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, ASYMPTOTIC, BALL, SEQUENCE, Bound, as_bound, upper_bound
-from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import MOST_CHOICES, CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.policy_terms import check_radius
-from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.results import Certificate, Sensitivity
 
 __all__ = ["Certificate", "Sensitivity", "policy_certificate", "sensitivity", "upper_bound"]
 

@@ -7,7 +7,7 @@ from drcrm import BanditLog, CostModel
 from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.missing_cells import MissingCells, find_missing_cells, lacked_actions, mark_lists, mark_missing
-from drcrm.estimates import ROBUST
+from drcrm.evaluation import ROBUST
 
 pytestmark = pytest.mark.usefixtures("shipped_sizes")
 LARGEST = 1.0

@@ -24,7 +24,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS
+from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog
 from drcrm.policies.tabular import policy_for_log

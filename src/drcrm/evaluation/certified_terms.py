@@ -10,7 +10,8 @@ import numpy as np
 from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.estimates import SelfNormalised
+from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.bounds.asymptotic_bounds import (
     LARGEST_SKEWNESS,
     BlockTerms,

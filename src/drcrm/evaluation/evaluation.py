@@ -21,13 +21,13 @@ from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.folds import separate_units
 from drcrm.errors import InputError
-from drcrm.estimates import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, Estimate, default_estimate
+from drcrm.estimates import Estimate
+from drcrm.evaluation import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.certificate import Certificate, certify
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_support
 from drcrm.evaluation.policy_terms import Charges, Terms, choose_limit, compute_shifted_terms, compute_terms
-from drcrm.evaluation.sensitivity import Sensitivity, estimate_cost, worst_cases
+from drcrm.evaluation.results import Certificate, Sensitivity, certify, estimate_cost, worst_cases
 from drcrm.logging_policy import (
     SUPPORT,
     LoggingPolicy,

@@ -10,7 +10,8 @@ import numpy as np
 from drcrm.arrays.validation import check_fraction, check_open_fraction, check_vector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import AUTO, EVALUATIONS, PLAIN, ROBUST, UNBIASED, SelfNormalised
+from drcrm.estimates import SelfNormalised
+from drcrm.evaluation import AUTO, EVALUATIONS, PLAIN, ROBUST, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_weights

@@ -41,7 +41,8 @@ from drcrm.data.folds import context_folds
 from drcrm.data.scaling import as_clip
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
-from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED, Estimate, SelfNormalised
+from drcrm.estimates import Estimate, SelfNormalised
+from drcrm.evaluation import AUTO, EVALUATIONS, NORMALISED
 from drcrm.evaluation.overlap import PolicyOnLog, clipped_share
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.prepared_log import modelled_cost

@@ -26,7 +26,7 @@ from drcrm.data.scaling import as_column, feature_scales, largest_entries
 from drcrm.progress import report_pass
 
 if TYPE_CHECKING:
-    from drcrm.estimates.base import Estimate
+    from drcrm.estimates import Estimate
 
 SAMPLE, GROWTH = 2**17, 8  # number of contexts in the first sample of a large log, and ratio of consecutive sizes
 

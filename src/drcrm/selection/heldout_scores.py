@@ -15,7 +15,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.data.counted_rows import number_groups
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
+from drcrm.estimates import SelfNormalised
+from drcrm.evaluation import EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation

@@ -31,7 +31,7 @@ from drcrm.actions.base import largest_probability
 from drcrm.arrays.validation import check_choice, reject_rows
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
-from drcrm.estimates import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
+from drcrm.evaluation import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.betting_mixture import BettingMixture, BettingUnits
 from drcrm.evaluation.bounds.upper_bound import ANYTIME
 from drcrm.evaluation.overlap import PolicyOnLog

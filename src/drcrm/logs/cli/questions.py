@@ -15,7 +15,7 @@ import numpy as np
 
 from drcrm import __version__
 from drcrm.errors import InputError
-from drcrm.estimates import RATIO, default_estimate
+from drcrm.evaluation import RATIO, default_estimate
 from drcrm.evaluation.bounds.asymptotic_bounds import smallest_difference
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.files import is_stream, is_terminal, require_separate_outputs, standard_descriptor, write_json

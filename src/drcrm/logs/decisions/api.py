@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from drcrm.errors import InputError
-from drcrm.estimates import UNBIASED
+from drcrm.evaluation import UNBIASED
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.elimination import Elimination, eliminate
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge

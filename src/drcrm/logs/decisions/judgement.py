@@ -10,7 +10,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, UNBIASED
+from drcrm.evaluation import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value

@@ -15,7 +15,7 @@ from drcrm import __version__
 from drcrm.cluster import on_cluster
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, import_extra
-from drcrm.estimates import RATIO, ROBUST
+from drcrm.evaluation import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
 from drcrm.formats import capitalize

@@ -12,7 +12,7 @@ from typing import Any
 from drcrm.actions.base import largest_probability
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
+from drcrm.evaluation import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.watching import Watch

@@ -12,7 +12,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import RATIO, UNBIASED, default_estimate
+from drcrm.evaluation import RATIO, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.betting_mixture import BettingUnits
 from drcrm.evaluation.bounds.betting_terms import CostMixture, betting_mixture
 from drcrm.evaluation.bounds.independent_units import Interval, require_single_rows

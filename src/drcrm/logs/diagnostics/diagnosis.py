@@ -11,7 +11,7 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.estimates import RATIO, ROBUST
+from drcrm.evaluation import RATIO, ROBUST
 from drcrm.evaluation.bounds.asymptotic_bounds import tail_residual
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog

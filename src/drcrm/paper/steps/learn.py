@@ -15,7 +15,7 @@ from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, prefix_errors
-from drcrm.estimates import default_estimate
+from drcrm.evaluation import default_estimate
 from drcrm.files import read_npz, write_csv, write_npz
 from drcrm.paper import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth

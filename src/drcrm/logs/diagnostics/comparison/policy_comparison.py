@@ -12,16 +12,15 @@ from scipy.special import ndtri
 from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO
+from drcrm.evaluation import EVALUATIONS, NORMALISED, RATIO
 from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, correct_for_choice
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import BALL, as_bound
-from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
 from drcrm.evaluation.policy_terms import check_radius
-from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.results import Certificate, Sensitivity
 from drcrm.formats import decimals_for, format_number
 from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.check import to_json

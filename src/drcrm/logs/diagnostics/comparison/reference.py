@@ -12,7 +12,7 @@ import numpy as np
 from drcrm.actions.base import Actions, explored_log_prob, uniform_policy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import ROBUST
+from drcrm.evaluation import ROBUST
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.block_policies import RowBlocks

@@ -14,7 +14,7 @@ from drcrm.logs.diagnostics.check import Check, Consequence, to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 
 if TYPE_CHECKING:
-    from drcrm.evaluation.sensitivity import Sensitivity
+    from drcrm.evaluation.results import Sensitivity
     from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint
     from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
     from drcrm.logs.diagnostics.diagnosis import Diagnosis

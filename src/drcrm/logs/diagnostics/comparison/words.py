@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from drcrm.evaluation.bounds.asymptotic_bounds import POWER
-from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.results import Sensitivity
 from drcrm.formats import (
     capitalize,
     decimals_for,

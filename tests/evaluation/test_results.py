@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.certificates import sensitivity
 from drcrm.errors import InputError
-from drcrm.evaluation.sensitivity import worst_weights
+from drcrm.evaluation.results import worst_weights
 
 
 def draw_log(n: int = 60, seed: int = 0, gain: float = 1.0) -> tuple[BanditLog, np.ndarray]:

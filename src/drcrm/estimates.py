@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from drcrm.arrays.validation import check_choice
 from drcrm.risks import Risk
 
 Gradient = np.ndarray | None
@@ -298,3 +299,17 @@ class DirectMethod(Estimate):
 
     def model_and_residual(self, weight: Any, expected: Any) -> tuple[Any, Any]:
         return expected[self.context], np.zeros(len(self.cost))
+
+
+# Estimates that an algorithm can minimise. The algorithm chooses the weight.
+ESTIMATES: dict[str, type[Estimate]] = {
+    "ips": InversePropensity,
+    "snips": SelfNormalised,
+    "dr": DoublyRobust,
+    "dm": DirectMethod,
+}
+
+
+def find_estimate(name: str) -> type[Estimate]:
+    """Return the class of an estimate by its name; raise InputError if there is no such name."""
+    return ESTIMATES[check_choice(ESTIMATES, name, "estimate")]
