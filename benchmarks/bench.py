@@ -35,7 +35,6 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import clipping_constant
 from drcrm.evaluation.bounds.upper_bound import FINITE_SAMPLE, upper_bound
 from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
@@ -45,7 +44,7 @@ from drcrm.paper.simulation import replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
-from drcrm.weights import Clipped
+from drcrm.weights import Clipped, clipping_constant
 
 LOGS = Path("results/bench/runs")
 OUTPUT = Path("results/bench.json")
@@ -264,7 +263,7 @@ def memory(report: Report, data: str, path: str | Path, limit: float) -> None:
     """Report the peak memory of a fit of ips; L-BFGS has reached it after 40 iterations."""
     code = """
 import numpy as np
-from drcrm.data.scaling import clipping_constant
+from drcrm.weights import clipping_constant
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives

@@ -22,7 +22,7 @@ from cells import means
 from shift_accuracy import NODE_WEIGHTS, NODES, RADII, ROOTS, add_constant, draw_log, robust_cost
 
 from drcrm import EnvironmentDRO
-from drcrm.data.scaling import clipping_constant
+from drcrm.weights import clipping_constant
 
 NO_SHIFT = 1e-6
 SIZES = (5000, 20_000)

@@ -28,9 +28,9 @@ from cells import joined, table_of
 from finished import Run
 from scipy import linalg, sparse
 
+from drcrm.arrays.numerics import cost_deviation
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import cost_deviation
 from drcrm.logging_policy import SUPPORT, LoggingPolicy
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective

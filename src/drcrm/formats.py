@@ -1,4 +1,4 @@
-"""Values as texts for people: numbers, names on one line, and costs in the units of the user's outcome.
+"""Values as texts for people: numbers, names on one line, costs in the units of the user's outcome, and objects.
 
 Checks, verdicts, warnings, the report, the terminal and figures use these formats. JSON and CSV files have plain
 numbers, and error messages show an argument as Python writes it.
@@ -10,8 +10,10 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from inspect import Parameter, signature
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 if TYPE_CHECKING:
     from drcrm.evaluation.bounds.independent_units import Interval
@@ -233,3 +235,17 @@ class Units:
     def estimate(self, cost: Interval | None) -> ConfidenceInterval:
         """Return an estimate and its interval in the reader's units."""
         return self.interval({} if cost is None else {"value": cost, "low": cost.low, "high": cost.high})
+
+
+@cache
+def constructor_parameters(kind: Any) -> Mapping[str, Parameter]:
+    """Return the parameters of a class's constructor by name; cached, because a fit asks for them in every step."""
+    return signature(kind).parameters
+
+
+def constructor_repr(self: Any) -> str:
+    """Return the class name with all constructor arguments that differ from their defaults: ``KLBall(radius=0.1)``."""
+    parameters = constructor_parameters(self.__class__)
+    arguments = {name: value for name, value in vars(self).items() if name in parameters}
+    changed = (f"{name}={value!r}" for name, value in arguments.items() if value != parameters[name].default)
+    return f"{type(self).__name__}({', '.join(changed)})"

@@ -1,4 +1,4 @@
-"""Importance weights as functions of log π and log p, and the effective sample size.
+"""Importance weights as functions of log π and log p, their clipping constant, and the effective sample size.
 
 A weight maps log π and log p of each logged action to a value w and its derivative in log π. Here π is the probability
 under the policy and p the logging propensity. ``Clipped`` is the weight of the paper; the others reduce large weights
@@ -11,9 +11,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from drcrm.arrays.numerics import constructor_parameters, constructor_repr, derivative_fault, exp
+from drcrm.arrays.numerics import derivative_fault, exp
 from drcrm.arrays.validation import check_choice, check_positive, to_float
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.formats import constructor_parameters, constructor_repr
 
 ValueAndSlope = tuple[np.ndarray, np.ndarray]
 
@@ -248,3 +250,28 @@ def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
         return float(count @ (weight == np.inf))
     scaled = weight / largest
     return float((count @ scaled) ** 2 / (count @ scaled**2))
+
+
+def clipping_constant(log: BanditLog) -> float:
+    """Return M, the 90th over the 10th percentile of the logged propensities, at least e.
+
+    Both percentiles are rounded to logged values, the 90th down and the 10th up, like in the public code of POEM. If
+    the ratio is beyond the range of floats, M is infinite and no weight is clipped.
+    """
+    order = np.argsort(log.log_propensity)
+    last = np.cumsum(log.count[order])
+    steps = log.size - 1
+    low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
+    with np.errstate(over="ignore"):
+        return float(np.exp(max(high - low, 1)))
+
+
+def as_clip(clip: Any, log: BanditLog) -> float | None:
+    """Return M: the clipping constant of the log if ``clip`` is "auto", else ``clip``, a number ≥ 1 or None."""
+    if clip is None:
+        return None
+    if isinstance(clip, str) and clip == "auto":
+        return clipping_constant(log)
+    if to_float(clip) >= 1:
+        return float(clip)
+    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

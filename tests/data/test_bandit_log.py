@@ -10,9 +10,11 @@ from fixtures.user_input import refusal
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
+from drcrm.arrays.numerics import describe_unequal_scales
 from drcrm.arrays.tables import Table
-from drcrm.data.scaling import clipping_constant, describe_extreme_values, describe_unequal_scales
 from drcrm.errors import InputError
+from drcrm.optimization.lbfgs import describe_extreme_values
+from drcrm.weights import clipping_constant
 
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
 VALID = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "cost": -np.arange(3.0)}

@@ -24,7 +24,6 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
-from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.logging_policy import restrict_to_support
@@ -36,7 +35,7 @@ from drcrm.risks import (
     KLBall,
     MeanRisk,
 )
-from drcrm.weights import Clipped, Shrunk
+from drcrm.weights import Clipped, Shrunk, clipping_constant
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/estimate_values.json").read_text())
 REFERENCE_RISKS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}

@@ -19,10 +19,10 @@ from drcrm import (
 )
 from drcrm.actions.one_of_many_base import LEAST
 from drcrm.arrays.numerics import SMALLEST_EXPONENT
-from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.weights import clipping_constant
 
 NEGLIGIBLE = np.exp(SMALLEST_EXPONENT) / LEAST  # a softmax may leave out smaller probabilities
 REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))

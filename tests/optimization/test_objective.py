@@ -11,11 +11,10 @@ from scipy.special import expit
 
 from drcrm.actions.label_vectors import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.objective import CostPass
 from drcrm.risks import KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.risks.closed_forms import mean_gradient
-from drcrm.weights import Clipped, Shrunk
+from drcrm.weights import Clipped, Shrunk, clipping_constant
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
 

@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
-from drcrm.data.scaling import cost_deviation, feature_scales
+from drcrm.arrays.numerics import cost_deviation, feature_scales
 from drcrm.optimization.starts import (
     MAX_COEFFICIENT,
     RIDGE,

@@ -5,7 +5,6 @@ import pytest
 
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
-from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.optimization import lbfgs
@@ -14,6 +13,7 @@ from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.grid_search import learn
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
+from drcrm.weights import clipping_constant
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 AROUND = SafeCandidates()

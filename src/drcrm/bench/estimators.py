@@ -16,17 +16,17 @@ import numpy as np
 from drcrm.actions.base import Actions
 from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.numerics import constructor_repr
+from drcrm.arrays.numerics import has_constant
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
-from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
 from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.overlap import PolicyOnLog
+from drcrm.formats import constructor_repr
 from drcrm.policies.tabular import policy_for_log
 from drcrm.risks.closed_forms import LogSmoothingRisk
 from drcrm.selection.fit_settings import make_object

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.numerics import has_constant
 from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.data.folds import context_folds, merge_folds, training_parts
-from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
 from drcrm.policies.prepared_log import modelled_cost
 

@@ -21,11 +21,11 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.numerics import divide_columns
 from drcrm.arrays.validation import require_finite
 from drcrm.cost_models.second_moments import Moments, moments_by_fold
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
-from drcrm.data.scaling import divide_columns
 from drcrm.errors import warn
 from drcrm.policies.prepared_log import PreparedLog
 

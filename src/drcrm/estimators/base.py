@@ -10,17 +10,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
+from drcrm.arrays.numerics import describe_offset_features, has_constant
 from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import count_threads, use_threads
 from drcrm.data.folds import separate_units
-from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
 from drcrm.logging_policy import LoggingPolicy
-from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.optimization.lbfgs import LbfgsSettings, describe_extreme_values
 from drcrm.optimization.objective import WeightedLikelihoodRisk
 from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress

@@ -38,7 +38,6 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import FOLDS, cross_fit, smeared_moments
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
-from drcrm.data.scaling import as_clip
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.estimates import Estimate, SelfNormalised
@@ -47,7 +46,7 @@ from drcrm.evaluation.overlap import PolicyOnLog, clipped_share
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.prepared_log import modelled_cost
 from drcrm.risks import EnvironmentBall, Risk
-from drcrm.weights import Weight
+from drcrm.weights import Weight, as_clip
 
 EQUAL = 1e-13  # relative to the largest term; if all differences are smaller, they are rounding
 

@@ -9,12 +9,13 @@ from itertools import chain, count, repeat
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
 
+from drcrm.arrays.numerics import cost_deviation, largest_entries
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import cost_deviation, describe_extreme_values
 from drcrm.errors import InputError
 from drcrm.optimization.objective import Objective
 
+LARGEST_PLAUSIBLE = 1e6  # smaller features, costs and 1/p do not make an objective overflow
 STOPPING = ("scaled", "public_code")
 MIN_ITERATIONS = 200  # before a fit may be given up
 LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; smaller tolerances gave no better policies
@@ -318,3 +319,16 @@ def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str)
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
         raise InputError(f"the risk is not finite {where}: {describe_extreme_values(log)}")
+
+
+def describe_extreme_values(log: BanditLog) -> str:
+    """Describe the most extreme of a log's features, costs and propensities, and how to fix it."""
+    feature, cost, propensity = largest_entries(log.X).max(), abs(log.cost).max(), log.propensity.min()
+    with np.errstate(over="ignore"):
+        sizes = {
+            f"features reach {feature:.3g}; scale the features": feature,
+            f"costs reach {cost:.3g}; give them in another unit": cost,
+            f"the smallest propensity is {propensity:.3g}; clip the weights": 1 / propensity,
+        }
+    message, size = max(sizes.items(), key=lambda item: item[1])
+    return message if size > LARGEST_PLAUSIBLE else "the hyper-parameters or the start of the fit are too extreme"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import brentq
 
+from drcrm.arrays.numerics import cost_deviation, has_constant
 from drcrm.arrays.validation import check_choice, to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import merge_folds, training_parts
-from drcrm.data.scaling import cost_deviation, has_constant
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective

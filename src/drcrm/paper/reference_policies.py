@@ -16,11 +16,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from drcrm.arrays.mapped_arrays import Features, as_input
+from drcrm.arrays.numerics import as_column, feature_scales
 from drcrm.arrays.validation import as_float_array
 from drcrm.bench.simulated_policies import checked_probabilities, make_policy
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import as_column, feature_scales
 from drcrm.errors import InputError, refuse_errors
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.base import Policy

@@ -20,9 +20,9 @@ import numpy as np
 
 from drcrm.actions.base import uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows, scratch_path, write_blocks
+from drcrm.arrays.numerics import as_column, feature_scales, largest_entries
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog, Chunks
-from drcrm.data.scaling import as_column, feature_scales, largest_entries
 from drcrm.progress import report_pass
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.numerics import cost_deviation
 from drcrm.cost_models.base import as_cost_model
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import as_clip, cost_deviation
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, LoggingPolicy
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
@@ -29,6 +29,7 @@ from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, PairedDifferences, choose
 from drcrm.selection.heldout_scores import HeldoutScores, fit_cost_model
 from drcrm.selection.score_names import SCORES, UNMODELLED
+from drcrm.weights import as_clip
 
 RIDGE_TOLERANCE = 100  # factor on the tolerance of fits with a ridge: they were as good, and took half the time
 MAX_RIDGE_TOLERANCE = 1e-4  # with hundreds of actions, the gradient at π0 already meets a larger tolerance

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.data.scaling import describe_unequal_scales, largest_entries
+from drcrm.arrays.numerics import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import write_json, write_npz
 from drcrm.paper.array_files import (
