@@ -32,12 +32,12 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.comparison.policy_comparison import certify, choose_estimate
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
+from drcrm.logs.successive_halving import fit_algorithm
 from drcrm.paper.array_files import read_truth
 from drcrm.paper.reference_policies import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import Learned, PairedDifferences
-from drcrm.selection.successive_halving import fit_algorithm
 
 BY_BOUND = "dr_bound"
 LEARNERS = {  # in the summary

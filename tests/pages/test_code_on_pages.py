@@ -17,11 +17,11 @@ from fixtures.page_numbers import ROOT
 from drcrm import cluster, read_log
 from drcrm.__main__ import main
 from drcrm.data import chunked_log, folds
+from drcrm.logs import successive_halving
 from drcrm.logs.decisions import opened_log
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import prepared_log
-from drcrm.selection import successive_halving
 from drcrm.selection.algorithms import as_algorithm
 from drcrm.selection.fit_settings import make_regressor
 

@@ -7,11 +7,11 @@ import pytest
 from drcrm import BanditLog, read_log
 from drcrm.errors import InputError
 from drcrm.logs.encoding.tables import ONE_HOT
+from drcrm.logs.training_limits import TreeLearner
 from drcrm.policies.trees.encoded_columns import BOOLEAN, CATEGORY, NUMBER, Column, readable_columns
 from drcrm.policies.trees.search import fit_encoded_tree, optimal_tree
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
 from drcrm.policies.trees.tree_policy import tree_policy
-from drcrm.selection.limits.training_limits import TreeLearner
 
 TWO = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
 RNG = np.random.default_rng(0)

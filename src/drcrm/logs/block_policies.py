@@ -19,10 +19,10 @@ from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlockTer
 from drcrm.evaluation.certified_terms import CertificateSettings, summarize_block
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.estimated_propensities import estimate_before
+from drcrm.logs.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.policies.tabular import TabularPolicy, known_logging_policy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
-from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 
 BLOCKS = 3
 

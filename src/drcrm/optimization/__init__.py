@@ -1,1 +1,1 @@
-"""Training: the objective, L-BFGS, starting points and behaviour cloning."""
+"""Training: the objective, L-BFGS, starting points, behaviour cloning, and prices of limits."""

@@ -20,9 +20,9 @@ from drcrm.logs.decisions.opened_log import open_log
 from drcrm.logs.diagnostics.comparison.reference import Reference, policy_on_rows
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
+from drcrm.logs.successive_halving import fit_algorithm
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection.candidates import PairedDifferences
-from drcrm.selection.successive_halving import fit_algorithm
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's
 ROWS = 1500

@@ -13,8 +13,8 @@ from drcrm.errors import InputError
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN
+from drcrm.logs.training_limits import TrainingLimits, TreeLearner
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner
 
 PRICES = {"none": 0, "mail": 0.1, "call": 2}
 MAPPING = {

@@ -22,13 +22,13 @@ from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, compare
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
+from drcrm.logs.successive_halving import is_expensive
+from drcrm.logs.training_limits import TreeLearner
 from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.policies.trees import DEPTH
 from drcrm.policies.trees.tree import ActionTree, Node, tree_of
-from drcrm.selection.limits.training_limits import TreeLearner
-from drcrm.selection.successive_halving import is_expensive
 
 
 def compare_with_single_action(judgement: Judgement, policies: Sequence[EvaluatedPolicy]) -> dict[str, object] | None:

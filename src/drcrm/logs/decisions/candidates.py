@@ -20,6 +20,7 @@ from drcrm.logs.diagnostics.comparison.judged_constraints import effective_numbe
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
 from drcrm.logs.rows import RecognisedRows
+from drcrm.logs.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.exponential import LinearPolicy
@@ -34,7 +35,6 @@ from drcrm.selection.candidates import (
     effective_number,
 )
 from drcrm.selection.score_names import COST_BOUND
-from drcrm.selection.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.weights import Clipped
 
 DEFAULT = "kl_dro_dr"
@@ -152,7 +152,7 @@ def fit_candidates(
     returned only if this is true of all candidates.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
-    see :mod:`drcrm.selection.successive_halving`. These samples use bounds on differences from π0. With a baseline,
+    see :mod:`drcrm.logs.successive_halving`. These samples use bounds on differences from π0. With a baseline,
     they use bounds on costs.
 
     Parameters

@@ -44,10 +44,10 @@ from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_poli
 from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.rows import LearnedRows
+from drcrm.logs.training_limits import require_attainable
 from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.selection.limits.training_limits import require_attainable
 
 MIXES = "The estimate mixes them: if the policy of a file runs today, pass it as the baseline. "
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler

@@ -45,9 +45,9 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import compare
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING
 from drcrm.logs.estimated_propensities import FORECASTS
+from drcrm.logs.training_limits import action_prices
 from drcrm.mapping.entries import ActionLimit, Guardrail
 from drcrm.policies.tabular import policy_for_log
-from drcrm.selection.limits.training_limits import action_prices
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
+from drcrm.optimization.prices import Problem, best_mixed_tree, find_prices
 from drcrm.policies.trees.search import TreeSettings, fit_tree
-from drcrm.selection.limits.prices import Problem, best_mixed_tree, find_prices
 
 RNG = np.random.default_rng(0)
 EXACT = {"rtol": 0, "atol": 1e-6}

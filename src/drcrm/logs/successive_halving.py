@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.logs.training_limits import TrainingLimits, TreeLearner
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import learn_with_features, score_candidates, score_policy
-from drcrm.selection.limits.training_limits import TrainingLimits, TreeLearner
 from drcrm.selection.score_names import COST
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
@@ -54,7 +54,7 @@ def is_expensive(log: BanditLog) -> bool:
 def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
     """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows, if there are any.
 
-    Candidates are within the limits of the log's mapping on the training rows: see :mod:`drcrm.selection.limits`.
+    Candidates are within the limits of the log's mapping on the training rows: see :mod:`drcrm.logs.training_limits`.
     """
     settings = algorithm.settings
     if algorithm.is_tree:

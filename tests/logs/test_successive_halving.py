@@ -9,16 +9,16 @@ from scipy.special import softmax
 
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
+from drcrm.logs import successive_halving
 from drcrm.logs.decisions import candidates
 from drcrm.logs.decisions.candidates import fit_candidates
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.successive_halving import THOROUGH, halve_algorithms, is_expensive
 from drcrm.mapping.log_mapping import as_mapping
-from drcrm.selection import successive_halving
 from drcrm.selection.algorithms import as_algorithm
 from drcrm.selection.candidates import Candidate
 from drcrm.selection.score_names import SCORES
-from drcrm.selection.successive_halving import THOROUGH, halve_algorithms, is_expensive
 
 K, D = 40, 3
 OTHER = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01, 0.1], "options": {"estimate": "dr"}}

@@ -1,4 +1,4 @@
-"""Policies that maximise scores within limits on mean costs, by prices that are subtracted from the scores.
+"""Prices of limits on mean costs: they are subtracted from the scores that a policy within the limits maximises.
 
 A policy has the value v(π) = mean_i Σ_a π(a|x_i) Γ_i(a), and limit l requires mean_i Σ_a π(a|x_i) A_li(a) ≤ b_l. For
 prices λ_l ≥ 0, the best tree for the scores Γ − Σ_l λ_l A_l solves the problem without limits. The smallest value of

@@ -29,8 +29,8 @@ from drcrm.errors import InputError
 from drcrm.evaluation.policy_terms import doubly_robust_scores
 from drcrm.logging_policy import SUPPORT
 from drcrm.mapping.entries import ActionLimit
+from drcrm.optimization.prices import MixedTree, Problem, best_mixed_tree, find_prices, solve_mixture
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.selection.limits.prices import MixedTree, Problem, best_mixed_tree, find_prices, solve_mixture
 
 MOST_CONTEXTS = 2**20  # of a search, evenly spaced if there are more
 MOST_ACTIONS = 32  # with more, guardrails only test policies, because their scores would take too long
