@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.divergences import Divergence, SmoothDivergence
+from drcrm.divergences import Divergence, SmoothDivergence, lower_tail
 from drcrm.divergences.dual_search import WorstCase
-from drcrm.divergences.families import lower_tail
 
 
 class CressieRead3(SmoothDivergence):
