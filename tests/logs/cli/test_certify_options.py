@@ -132,6 +132,24 @@ class TestAnytime:
         status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
         assert (status, error and f"--anytime needs {key} in the mapping" in error) == ((1, True) if key else (0, ""))
 
+    @pytest.mark.parametrize("rivals", [(), ("--candidates", "column:rival")])
+    def test_one_error_names_all_keys_that_are_missing_and_the_values_of_the_log(self, rivals, run, tmp_path):
+        frame = weekly(300).assign(user=np.arange(300) // 2, revenue=lambda frame: 2.5 * frame["click"])
+        frame.assign(delay=1 - frame["revenue"], rival=frame["p"]).to_csv(tmp_path / "log.csv", index=False)
+        content = MAPPING | {"features": {"numeric": ["age"]}, "reward": "revenue", "group": "user"}
+        content |= {"guardrails": {"wait": {"cost": "delay", "at_most": 5}}}
+        certify = "certify", RULE, tmp_path / "log.csv", "--anytime", *rivals, "--config"
+        status, _, error = run(*certify, json.dumps(content))
+        assert status == 1
+        lacking = ["most_rows in the mapping", "(here 2)", "cost_range in the mapping", "(here [-2.5, 0.0])"]
+        lacking += ["range in the guardrail 'wait', column 'delay'", "(here [-1.5, 1.0])"]
+        places = [error.find(text) for text in lacking]
+        assert min(places) > 0
+        assert places == sorted(places)
+        content |= {"most_rows": 2, "cost_range": [-2.5, 0]}
+        content["guardrails"]["wait"]["range"] = [-1.5, 1]
+        assert run(*certify, json.dumps(content))[0] == 0
+
     @pytest.mark.parametrize("is_reward", [False, True])
     def test_the_range_of_clicks_is_known_whatever_their_sign(self, is_reward):
         for costs, expected in (([0, 1], (0, 1)), ([-1, 0], (-1, 0)), ([0, 0], (-1, 0) if is_reward else (0, 1))):

@@ -20,6 +20,7 @@ from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching import Growth, Watch, watch_costs
+from drcrm.logs.diagnostics.comparison.constraints import require_keys
 from drcrm.logs.diagnostics.comparison.reference import NOTHING
 
 
@@ -91,6 +92,7 @@ def eliminate(policies: Sequence[tuple[str, OpenedLog, Any]], settings: Watch) -
                 f"all policies must be compared on the same rows, but {name} and {policies[0][0]} have different ones: "
                 "use a log that trained none of them, and the same mapping"
             )
+    require_keys(first.evaluated)
     rows = Growth.of(first, settings).rows
     watched = []
     for name, opened, policy in policies:

@@ -20,7 +20,7 @@ from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.check import infer_cost_range
-from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes
+from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, require_keys
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import NOTHING, Reference
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
@@ -81,13 +81,9 @@ class Growth:
         order = np.arange(len(log.Y)) if time is None else np.argsort(time, kind="stable")
         if settings.is_asymptotic:
             return cls(order, None)
-        most_rows = settings.limits.get("most_rows")
-        if log.units is not None and most_rows is None:
-            raise InputError(
-                "--anytime needs most_rows in the mapping, the largest number of rows that a group can have, or the "
-                "largest weight 1/(1 - pdrop) of a row. Or add --asymptotic, whose bounds need no such limit"
-            )
-        return cls(order, BettingUnits.of(log, True, most_rows, order))
+        if log.units is not None and settings.limits.get("most_rows") is None:
+            require_keys(log)
+        return cls(order, BettingUnits.of(log, True, settings.limits.get("most_rows"), order))
 
     @cached_property
     def place(self) -> np.ndarray:
@@ -206,6 +202,8 @@ def watch(
         and of each guardrail's outcome, and the largest size of a group or weight of a row.
     """
     require_single_rows(opened.evaluated)
+    if not settings.is_asymptotic:
+        require_keys(opened.evaluated)
     (main, reference, _), *rails = watched_costs(opened, guarded, policy, settings)
     units, (cost, difference) = main.units, (main.run(compared) for compared in (NOTHING, reference))
     bound, difference_bound = cost.bound(), difference.bound()
@@ -245,7 +243,6 @@ def watched_costs(
     for rail, evaluation in guarded:
         choices = settings.guardrail_choices.get(rail.name, settings.choices)
         known = {"cost_range": rail.cost_range, "is_reward": rail.is_reward}
-        known |= {"key": f"range in the {rail.label.rstrip(',')}", "meaning": "its possible outcomes"}
         part = replace(main, log=evaluation.log, settings=replace(settings, cost_model=None, choices=choices), **known)
         parts.append((part, replace(reference, factor=rail.baseline_factor), 0.0 if rail.is_relative else rail.margin))
     return parts
@@ -255,12 +252,12 @@ def watch_costs(opened: OpenedLog, policy: Any, settings: Watch) -> CostsAtLooks
     """Return the main outcome of a log."""
     log = opened.evaluated
     known = Growth.of(opened, settings), settings, opened.mapping.cost_range, log.description.is_reward
-    return CostsAtLooks(log, policy_for_log(policy, log), *known, "cost_range in the mapping", "the possible costs")
+    return CostsAtLooks(log, policy_for_log(policy, log), *known)
 
 
 @dataclass(frozen=True, eq=False)
 class CostsAtLooks:
-    """A policy on a log with the costs of an outcome, their range if known, and words on the range for an error."""
+    """A policy on a log with the costs of an outcome, and their range if known."""
 
     log: BanditLog
     policy: Any
@@ -268,8 +265,6 @@ class CostsAtLooks:
     settings: Watch
     cost_range: tuple[float, float] | None
     is_reward: bool
-    key: str
-    meaning: str
 
     def run(self, reference: Reference) -> RunningCertificates | CostMixture:
         """Return the running bound on the policy's cost minus that of the reference, times its factor."""
@@ -310,7 +305,7 @@ class CostsAtLooks:
         """Return the bets on an upper bound, or on a lower bound for the sign −1."""
         settings, costs = self.settings, infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
-            raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
+            raise InputError("bounds by betting need the range of the outcome")
         bound = as_bound(settings.level, ANYTIME)
         bounded = CertificateSettings.of(
             self.log, bound, settings.confidence, settings.choices, costs, factor=reference.factor, **settings.limits

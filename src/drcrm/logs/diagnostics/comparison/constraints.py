@@ -40,6 +40,7 @@ from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.block_policies import RowBlocks
+from drcrm.logs.diagnostics.check import infer_cost_range
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
@@ -121,6 +122,31 @@ def require_ranges(log: BanditLog) -> None:
                 f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
                 f"{outcome.min():g} to {outcome.max():g}"
             )
+
+
+def require_keys(log: BanditLog) -> None:
+    """Raise InputError that names all keys that the mapping lacks for bounds by betting, with values of these rows."""
+    mapping, lacking = log.description.mapping, []
+    if log.units is not None and mapping.most_rows is None:
+        largest = np.bincount(log.unit_numbers, log.count).max()
+        lacking.append(
+            "most_rows in the mapping, the largest number of rows that a group can have, or the largest weight "
+            f"1/(1 - pdrop) of a row (here {largest:g})"
+        )
+    costs = "costs, which are negated rewards" if log.description.is_reward else "costs"
+    outcomes = [("cost_range in the mapping", costs, mapping.cost_range, log.description.is_reward, log.cost, 1)]
+    for place, rail in enumerate(mapping.guardrails):
+        key, cost = f"range in the {rail.label.rstrip(',')}", np.asarray(log.column("guardrails")[:, place])
+        outcomes.append((key, "outcomes", rail.cost_range, rail.is_reward, cost, rail.sign))
+    for key, name, known, is_reward, cost, sign in outcomes:
+        if infer_cost_range(known, cost, is_reward) is None:
+            ends = sorted(0.0 + sign * float(end) for end in (cost.min(), cost.max()))
+            lacking.append(f"{key}: [least, largest], the possible {name} (here {ends})")
+    if lacking:
+        raise InputError(
+            f"--anytime needs {'; '.join(lacking)}. The values must hold for later rows, too. Or add --asymptotic, "
+            "whose bounds need none of them"
+        )
 
 
 def _with_outcome(log: BanditLog, place: int) -> BanditLog:
