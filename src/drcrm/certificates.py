@@ -5,7 +5,7 @@ bound is asymptotic: it is Student's, corrected for skewness. Actions that the l
 
 - If the logging policy is known, these are the actions that it hardly takes: see
   :mod:`drcrm.evaluation.policy_terms`.
-- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.overlap`.
+- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.policy_on_log`.
   In a marked log, actions are charged in the cells that lack them: see :mod:`drcrm.cost_models.missing_cells`.
 """
 

@@ -52,20 +52,20 @@ class LoggingPolicy:
         τ.
     is_supported : bool array, optional
         Actions that have support whatever π0 says, if it is an estimate.
-    is_cloned : bool
-        Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
-        which actions are unsupported.
+    is_approximate : bool
+        Whether π0 was cloned from the log, or approximates the probabilities of all actions that the log has. It may
+        then have support where the log has none, so it cannot show which actions are unsupported.
     """
 
     policy: Policy
     support: float = SUPPORT
     is_supported: np.ndarray | None = None
-    is_cloned: bool = False
+    is_approximate: bool = False
 
     @classmethod
     def of(cls, policy: Policy, log: BanditLog) -> LoggingPolicy:
         """Return a known π0. If the log has the probabilities of all actions, they are π0, and it approximates them."""
-        return cls(policy, is_cloned=log.actions.logging_mean is not None)
+        return cls(policy, is_approximate=log.actions.logging_mean is not None)
 
     @classmethod
     def clone(cls, log: BanditLog, support: float = SUPPORT) -> LoggingPolicy:
@@ -78,7 +78,7 @@ class LoggingPolicy:
         ``mean`` are its probabilities of all actions, if they are known.
         """
         mean = self.policy.marginals_on(log.X, log.actions, "logging policy") if mean is None else mean
-        return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
+        return replace(self, is_approximate=True, is_supported=_find_supported(log, mean, self.support))
 
     def probabilities(self, X: Any, actions: Actions, purpose: str = "the support rule") -> np.ndarray:
         """Return the probabilities of all actions, in the shape of scores.

@@ -72,7 +72,7 @@ def write_fixed_policies(
     model = stored.model and replace(
         stored.model,
         model=_fixed_model(stored.model.model, solve(model_effects(earlier))),
-        logging=LoggingPolicy(linear(logging_scores, 0.0), stored.model.logging.support, is_cloned=True),
+        logging=LoggingPolicy(linear(logging_scores, 0.0), stored.model.logging.support, is_approximate=True),
         limits=log.cost_range if log.row.kind != "labels" else tuple(np.array([-1, 1]) * np.ptp(log.cost_range)),
     )
     for seed in seeds:

@@ -6,7 +6,7 @@ import pytest
 from fixtures.page_numbers import check_claims, ends, numbers, rounded
 from pages.published import study
 
-from drcrm.evaluation.overlap import MANY_ROWS
+from drcrm.evaluation.policy_on_log import MANY_ROWS
 
 PAGE = "docs/user-guide/open-bandit.md"
 

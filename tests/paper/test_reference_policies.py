@@ -213,7 +213,7 @@ def test_fits_know_which_actions_another_logging_policy_never_takes(tmp_path):
     log = log_of(policy, X, 4)
     algorithm = Algorithm.of_entry({"estimator": "CIPS", "options": {"estimate": "dr", "start": "model"}})
     model, _ = fit_cost_model(log, algorithm, logging=LoggingPolicy.of(closest_policy(log), log))
-    assert model.logging.is_cloned
+    assert model.logging.is_approximate
     is_missing = policy.marginals(X) < 0.05 / 5
     assert is_missing.any(axis=0).sum() >= 2
     assert (model.effects(log.X, log.actions)[is_missing] == log.cost.max()).all()

@@ -136,8 +136,8 @@ def test_logarithmic_smoothing_needs_costs_of_at_most_0(logged):
     assert np.isnan(score(log.with_cost(log.cost + 5), np.full((4, 2), 3.0))["ls_bound"])
 
 
-@pytest.mark.parametrize("is_cloned", [False, True])
-def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned):
+@pytest.mark.parametrize("is_approximate", [False, True])
+def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_approximate):
     """The policy's coefficients have an intercept; the baseline is π0, or the logged costs for a cloned π0."""
     log = draw_environment_log("single", contexts=400, rows=400)
     model, policy = (
@@ -145,20 +145,20 @@ def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned)
         SoftmaxPolicy(np.zeros((4, 4)), np.arange(4) / 4),
     )
     logging = SoftmaxPolicy(np.full((4, 4), 0.1))
-    supported = as_known(model, logging, is_cloned=is_cloned)
+    supported = as_known(model, logging, is_approximate=is_approximate)
     scores = HeldoutScores(log, None, supported, 0.1)
     bound = scores(policy)["improvement_bound"]
     options = {"shift": 0.1, "cost_model": model, "check_tails": False}
-    certificate = policy_certificate(policy, log, "dr", baseline="logging" if is_cloned else logging, **options)
+    certificate = policy_certificate(policy, log, "dr", baseline="logging" if is_approximate else logging, **options)
     if not certificate.missing:
         assert bound == pytest.approx(certificate.bound, rel=1e-9)
     assert HeldoutScores(log, None, supported)(policy)["improvement_bound"] != bound
     assert np.isnan(HeldoutScores(log, None, supported, 50.0)(policy)["improvement_bound"])
 
 
-@pytest.mark.parametrize("is_cloned", [False, True])
+@pytest.mark.parametrize("is_approximate", [False, True])
 @pytest.mark.parametrize("is_uneven", [False, True])
-def test_rows_that_are_repeated_within_groups_are_no_evidence(logged, is_cloned, is_uneven):
+def test_rows_that_are_repeated_within_groups_are_no_evidence(logged, is_approximate, is_uneven):
     """Each row is a group with copies of itself. Groups of equal size give the scores of the rows.
 
     In groups of unequal size, means and ratios weight a group by its size, and each group is one observation.
@@ -171,7 +171,7 @@ def test_rows_that_are_repeated_within_groups_are_no_evidence(logged, is_cloned,
     scorers = {}
     for name, part in (("rows", log), ("copies", log.take(rows)), ("groups", log.take(rows))):
         part = part if name != "groups" else part.replace(rows=Table(len(rows), {"groups": rows}))
-        scorers[name] = HeldoutScores(part, 2.0, as_known(make_model(), policy, is_cloned=is_cloned))
+        scorers[name] = HeldoutScores(part, 2.0, as_known(make_model(), policy, is_approximate=is_approximate))
     (plain, _), (_, copied), (grouped, differences) = (
         scorers[name].evaluate(candidate) for name in ("rows", "copies", "groups")
     )

@@ -1,4 +1,4 @@
-"""Modelled costs of an action space, and its rule for actions with little support.
+"""Parts of an action space's interface: modelled costs, maps from scores to rows, and the rule for little support.
 
 A modelled cost ĉ(x, y) is linear in effects e(x) as the score s(y) is in u, so its expectation under a policy is exact.
 """

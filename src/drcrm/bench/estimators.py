@@ -25,7 +25,7 @@ from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.overlap import PolicyOnLog
+from drcrm.evaluation.policy_on_log import PolicyOnLog
 from drcrm.formats import constructor_repr
 from drcrm.policies.tabular import policy_for_log
 from drcrm.risks.closed_forms import LogSmoothingRisk

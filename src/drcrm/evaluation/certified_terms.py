@@ -22,7 +22,7 @@ from drcrm.evaluation.bounds.asymptotic_bounds import (
 )
 from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
-from drcrm.evaluation.overlap import has_missing_mass, low_weight_warning, unlogged_charges
+from drcrm.evaluation.policy_on_log import has_missing_mass, low_weight_warning, unlogged_charges
 from drcrm.evaluation.policy_terms import Terms, check_weights, subtract
 from drcrm.formats import format_number
 from drcrm.risks import PhiBall

@@ -25,7 +25,7 @@ from drcrm.estimates import Estimate
 from drcrm.evaluation import AUTO, EVALUATIONS, RATIO, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.certified_terms import CertificateSettings
-from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_support
+from drcrm.evaluation.policy_on_log import PolicyOnLog, PolicySupport, summarize_support
 from drcrm.evaluation.policy_terms import Charges, Terms, choose_limit, compute_shifted_terms, compute_terms
 from drcrm.evaluation.results import Certificate, Sensitivity, certify, estimate_cost, worst_cases
 from drcrm.logging_policy import (
@@ -221,7 +221,7 @@ class Evaluation:
             model = restrict_to_support(model, self.log, known, support or SUPPORT)
             return model, model.logging
         stored = supporting_policy(model)
-        if stored is None or stored.is_cloned or not has_propensities(stored.policy, self.log):
+        if stored is None or stored.is_approximate or not has_propensities(stored.policy, self.log):
             return None
         return model, stored
 

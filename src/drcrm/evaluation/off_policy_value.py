@@ -14,7 +14,7 @@ from drcrm.estimates import SelfNormalised
 from drcrm.evaluation import AUTO, EVALUATIONS, PLAIN, ROBUST, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.overlap import PolicyOnLog, PolicySupport, summarize_weights
+from drcrm.evaluation.policy_on_log import PolicyOnLog, PolicySupport, summarize_weights
 from drcrm.evaluation.policy_terms import check_radius, subtract
 from drcrm.logging_policy import SUPPORT
 from drcrm.risks import MeanRisk, Risk

@@ -42,7 +42,7 @@ from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.estimates import Estimate, SelfNormalised
 from drcrm.evaluation import AUTO, EVALUATIONS, NORMALISED
-from drcrm.evaluation.overlap import PolicyOnLog, clipped_share
+from drcrm.evaluation.policy_on_log import PolicyOnLog, clipped_share
 from drcrm.logging_policy import SUPPORT, restrict_to_support
 from drcrm.policies.prepared_log import modelled_cost
 from drcrm.risks import EnvironmentBall, Risk
@@ -107,7 +107,7 @@ class Terms:
         return self.modelled + self.factor / self.unit * self.residual
 
     def gap(self, extreme: float) -> np.ndarray:
-        """Return the increase of z, (n,), if the missing mass is charged the cost a: see the module ``overlap``."""
+        """Return the increase of z, (n,), if missing mass is charged the cost a: see the module ``policy_on_log``."""
         z = self.z if self.gap_terms is None else self.gap_terms
         return extreme + self.counted * (self.cost - extreme) - z
 

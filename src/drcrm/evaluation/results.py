@@ -21,7 +21,7 @@ from drcrm.evaluation import UNBIASED
 from drcrm.evaluation.bounds.betting_terms import bound_by_betting
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
-from drcrm.evaluation.overlap import low_weight_warning, summarize_weights
+from drcrm.evaluation.policy_on_log import low_weight_warning, summarize_weights
 from drcrm.evaluation.policy_terms import Terms, check_weights, subtract
 from drcrm.risks import MeanRisk
 

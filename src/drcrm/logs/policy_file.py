@@ -26,7 +26,7 @@ from drcrm.logs.encoding.base import ArrayEncoding, Encoding, HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of
-from drcrm.logs.rows import LearnedRows
+from drcrm.logs.row_identity import LearnedRows
 from drcrm.mapping.checks import parse_json
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.policies.base import MixturePolicy
@@ -134,7 +134,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     model: Any = stored.model
     if model is not None:
         logging, limits = model.logging, list(model.limits)
-        header["model"] = {"support": logging.support, "limits": limits, "is_imitated": logging.is_cloned}
+        header["model"] = {"support": logging.support, "limits": limits, "is_imitated": logging.is_approximate}
         header["model"]["explore"] = logging.policy.explore
         if logging.is_supported is not None:
             arrays["logging.is_supported"] = logging.is_supported

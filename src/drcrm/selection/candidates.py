@@ -112,7 +112,7 @@ class PairedDifferences:
     clipped : array (n, k)
         With weights clipped at M.
     grade : int array (k,)
-        How well the log can judge the candidate: see :func:`drcrm.evaluation.overlap.grade_overlap`.
+        How well the log can judge the candidate: see :func:`drcrm.evaluation.policy_on_log.grade_overlap`.
     count : array (n,)
         Multiplicity of each unit.
     """

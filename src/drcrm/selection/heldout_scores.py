@@ -20,7 +20,7 @@ from drcrm.evaluation import EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
-from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.policy_on_log import grade_overlap, has_missing_mass
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel
 from drcrm.optimization.starts import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
@@ -68,13 +68,15 @@ def fit_cost_model(
     if isinstance(model, SupportedModel):
         model, logging = model.model, logging or model.logging
     if logging is None:
-        logging = LoggingPolicy(clone_behaviour(log, settings.fit_intercept), is_cloned=True)
+        logging = LoggingPolicy(clone_behaviour(log, settings.fit_intercept), is_approximate=True)
     logging = replace(logging, support=settings.support)
     prepared = PreparedLog(log)
     sample = prepared.sample.log
     sample_effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, sample_effects)
-    supported = SupportedModel(model, logging.with_logged_support(sample) if logging.is_cloned else logging, limits)
+    supported = SupportedModel(
+        model, logging.with_logged_support(sample) if logging.is_approximate else logging, limits
+    )
     if not algorithm.kind.uses_model:
         return supported, None
     effects = None if prepared.has_samples else sample_effects
@@ -108,7 +110,7 @@ def compare_with_logging(policy: Any, log: BanditLog, model: SupportedModel | No
 
     Without a model, or if π0 was cloned, π0 has the logged costs.
     """
-    baseline = LOGGING if model is None or model.logging.is_cloned else model.logging.policy
+    baseline = LOGGING if model is None or model.logging.is_approximate else model.logging.policy
     return Evaluation.of(policy, log, baseline=baseline, cost_model=model)
 
 
@@ -141,7 +143,7 @@ class HeldoutScores:
     model : SupportedModel, optional
         Cost model with π0. If None, the scores that need a model are NaN. If π0 was cloned, improvement_bound compares
         with the logged costs. If the rows reveal missing mass, it charges this mass the largest cost: see
-        :mod:`drcrm.evaluation.overlap`.
+        :mod:`drcrm.evaluation.policy_on_log`.
     radius : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
         :mod:`drcrm.evaluation.policy_terms`. It is NaN if a worst case is the largest cost.
@@ -204,7 +206,7 @@ class HeldoutScores:
             compared = terms if is_plain else evaluation.side_terms(evaluation.policy, self._largest)
             difference, residual, of_rows = compared.z - self._baseline, terms.residual, compared.gap(self._largest)
             gap, gap_count = unit_values(log, of_rows)
-            is_unknown = self._model.logging.is_cloned and log.actions.logging_mean is None
+            is_unknown = self._model.logging.is_approximate and log.actions.logging_mean is None
             is_missing = is_unknown and np.isfinite(of_rows).all()
             is_marked, unit = evaluation.lacked is not None, np.abs(log.cost).max()
             if is_missing and has_missing_mass(gap, gap_count, unit, is_marked):

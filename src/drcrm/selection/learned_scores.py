@@ -278,14 +278,14 @@ class ScoredLog:
     log, listed : BanditLog
         The same rows, over X and over s_j / b_j.
     scores : LearnedScores
-    is_cloned : bool
+    is_approximate : bool
         Whether π0 is only an estimate or an approximation: see :class:`drcrm.logging_policy.LoggingPolicy`.
     """
 
     log: BanditLog
     listed: BanditLog
     scores: LearnedScores
-    is_cloned: bool
+    is_approximate: bool
 
     @classmethod
     def of(
@@ -298,7 +298,7 @@ class ScoredLog:
         """Return a log with the scores of an algorithm. The other parameters are those of :func:`fit_scores`."""
         features: Any = algorithm.settings.features
         scores = fit_scores(log, logging, None if isinstance(features, str) else features, folds)
-        return cls(log, scores.as_lists(log, scores.training), scores, logging is None or logging.is_cloned)
+        return cls(log, scores.as_lists(log, scores.training), scores, logging is None or logging.is_approximate)
 
     def take(self, rows: np.ndarray) -> ScoredLog:
         """Return some of the rows, a mask (n,), with the same scores, for ``fit``."""
@@ -311,7 +311,9 @@ class ScoredLog:
         scores, place = self.scores, np.arange(len(self.scores.spreads))
         model = CostModel()
         model.coef_ = -scores.deviation * scores.spreads * (place == 1)
-        logging = LoggingPolicy(SoftmaxPolicy(scores.spreads * (place == 0)), SUPPORT, is_cloned=self.is_cloned)
+        logging = LoggingPolicy(
+            SoftmaxPolicy(scores.spreads * (place == 0)), SUPPORT, is_approximate=self.is_approximate
+        )
         return SupportedModel(model, logging, scores.features.transformer.limits)
 
     def fit(self, algorithm: Algorithm, heldout: BanditLog | None = None) -> Learned:
@@ -328,7 +330,7 @@ class ScoredLog:
         learned, expanded, policy = self.fit(algorithm, heldout), CostModel(), cast(SoftmaxPolicy, model.logging.policy)
         expanded.coef_, expanded.intercept_ = scores.expand(model.model.coef_), np.zeros(log.actions.shape)
         logging = replace(model.logging, policy=scores.expand_policy(policy))
-        if self.is_cloned:
+        if self.is_approximate:
             logging = logging.with_logged_support(log, log.actions.log_partition(scores.training[:, 0])[1])
         model = replace(model, model=MappedModel(scores.features, expanded), logging=logging)
         candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]

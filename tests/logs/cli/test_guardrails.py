@@ -211,7 +211,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     make_policy = class_for(log.actions)
     logging = make_policy(np.zeros((FEATURES + 1, ACTIONS)), None)
     model = restrict_to_support(CostModel().fit(train), train, logging, 0.05)
-    model = replace(model, logging=replace(model.logging, is_cloned=True))
+    model = replace(model, logging=replace(model.logging, is_approximate=True))
     coefs = rng.normal(size=(n_candidates, FEATURES + 1, ACTIONS))
     coefs[:, -1, 0] -= 6
     candidates, differences = _score(

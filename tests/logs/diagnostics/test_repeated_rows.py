@@ -10,7 +10,7 @@ from drcrm import learn
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.decisions.opened_log import open_log
 from drcrm.logs.diagnostics.diagnosis import check_rows
-from drcrm.logs.rows import agreement_p_value
+from drcrm.logs.row_identity import agreement_p_value
 from drcrm.mapping.log_mapping import as_mapping
 
 ACTIONS = 3

@@ -1,4 +1,4 @@
-"""Lower bounds on a mean by a mixture of bets, for every number of units or at every look.
+"""Lower bounds on a mean by a mixture of bets on units, for every number of units or at every look.
 
 A gambler bets on each unit in turn that its mean reward is above m. A unit has the sums X^(k) of its terms x^(k), for J
 numbers k, and the multiplicity h of its rows. All x^(k) are at least −s^(k), which is known before the unit. The

@@ -34,7 +34,7 @@ from drcrm.errors import InputError
 from drcrm.evaluation import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.betting_mixture import BettingMixture, BettingUnits
 from drcrm.evaluation.bounds.upper_bound import ANYTIME
-from drcrm.evaluation.overlap import PolicyOnLog
+from drcrm.evaluation.policy_on_log import PolicyOnLog
 from drcrm.policies.prepared_log import modelled_cost
 
 if TYPE_CHECKING:

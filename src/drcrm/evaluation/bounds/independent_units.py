@@ -1,4 +1,4 @@
-"""Independent units of a log: its rows, or groups of rows that the caller names.
+"""Independent units of a log, its rows or groups of rows, and ``Interval``, an estimate with an interval from them.
 
 Rows of one user depend on each other. Standard errors and bounds are therefore computed from one value for each
 independent unit.

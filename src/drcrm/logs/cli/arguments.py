@@ -331,7 +331,7 @@ neither --greedy nor another share by --explore.""",
             ),
             option("--seed", "seed of the drawn actions (0)", **SEED),
         ],
-        module="deployment",
+        module="predict_export",
     ),
     "export": Command(
         """Write a linear policy or a policy tree as JSON, a SQL query, or a Python function without imports.
@@ -345,6 +345,6 @@ Writes  --output: as JSON, the coefficients, scaling, categories and names of ac
             path("--output", "FILE", "- is standard output", required=True),
             option("--format", "json (default), sql or python", choices=("json", "sql", "python"), default="json"),
         ],
-        module="deployment",
+        module="predict_export",
     ),
 }

@@ -14,11 +14,11 @@ from drcrm.errors import InputError
 from drcrm.evaluation import UNBIASED
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.logs.decisions.elimination import Elimination, eliminate
+from drcrm.logs.decisions.every_look import Watch, watch_costs
 from drcrm.logs.decisions.judgement import describe_log, diagnose_log, judge
 from drcrm.logs.decisions.learning import LearningOptions, learn_policy
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import COLUMN, Case, Question, open_case
-from drcrm.logs.decisions.watching import Watch, watch_costs
 from drcrm.logs.diagnostics.comparison.reference import NOTHING, Reference
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log

@@ -19,7 +19,7 @@ from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, Limit
 from drcrm.logs.diagnostics.comparison.judged_constraints import effective_numbers, rate
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
-from drcrm.logs.rows import RecognisedRows
+from drcrm.logs.row_identity import RecognisedRows
 from drcrm.logs.successive_halving import fit_algorithm, halve_algorithms, is_expensive
 from drcrm.mapping.log_mapping import MIXTURE, LogMapping
 from drcrm.policies.base import MixturePolicy

@@ -18,8 +18,8 @@ import numpy as np
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.evaluation.bounds.independent_units import require_single_rows
+from drcrm.logs.decisions.every_look import Growth, Watch, watch_costs
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching import Growth, Watch, watch_costs
 from drcrm.logs.diagnostics.comparison.constraints import require_keys
 from drcrm.logs.diagnostics.comparison.reference import NOTHING
 

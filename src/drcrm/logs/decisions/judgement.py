@@ -14,11 +14,11 @@ from drcrm.evaluation import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.overlap import summarize_weights
+from drcrm.evaluation.policy_on_log import summarize_weights
 from drcrm.formats import Units
 from drcrm.logs.block_policies import describe_blocks
+from drcrm.logs.decisions.every_look import Watch, WatchedOutcome, watch, watched_costs
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.watching import Watch, WatchedOutcome, watch, watched_costs
 from drcrm.logs.diagnostics.comparison.constraints import LimitedLog
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (

@@ -43,7 +43,7 @@ from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING, WRITTEN
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of, written_log
 from drcrm.logs.report.answer import Answer
-from drcrm.logs.rows import LearnedRows
+from drcrm.logs.row_identity import LearnedRows
 from drcrm.logs.training_limits import require_attainable
 from drcrm.mapping.checks import BLOCKS
 from drcrm.mapping.log_mapping import MIXTURE, REFIT, LogMapping

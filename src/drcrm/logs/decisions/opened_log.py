@@ -42,7 +42,7 @@ from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.policy_file import digest
 from drcrm.logs.read_log import Source, first_path, name_of, read_occurring_rows, short_name
-from drcrm.logs.rows import LearnedRows, RecognisedRows
+from drcrm.logs.row_identity import LearnedRows, RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files

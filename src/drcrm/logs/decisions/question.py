@@ -13,14 +13,14 @@ from drcrm.actions.base import largest_probability
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
 from drcrm.evaluation import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
+from drcrm.logs.decisions.every_look import Watch
 from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
-from drcrm.logs.decisions.watching import Watch
 from drcrm.logs.diagnostics.comparison.reference import BASELINE, ComparisonSettings, Reference, find_rows
 from drcrm.logs.diagnostics.repeated_rows import RowChecks
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.read_log import Source
-from drcrm.logs.rows import RecognisedRows
+from drcrm.logs.row_identity import RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.selection.candidates import EffectiveNumbers
 

@@ -14,7 +14,7 @@ from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.evaluation import RATIO, ROBUST
 from drcrm.evaluation.bounds.asymptotic_bounds import tail_residual
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.overlap import PolicyOnLog
+from drcrm.evaluation.policy_on_log import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
 from drcrm.logs.diagnostics.comparison.segments import check_differences, estimate_parts, explain, find_parts

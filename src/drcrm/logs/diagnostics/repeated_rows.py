@@ -35,7 +35,7 @@ from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.columns import canonical_text
 from drcrm.logs.read_log import Source, first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.logs.rows import (
+from drcrm.logs.row_identity import (
     LearnedRows,
     RecognisedRows,
     RowHashes,

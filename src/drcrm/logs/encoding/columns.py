@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError, import_extra
-from drcrm.logs.rows import hash_texts
+from drcrm.logs.row_identity import hash_texts
 
 MISSING = ""  # category of missing values
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")  # floats represent it exactly

@@ -17,7 +17,7 @@ from typing import Any
 from drcrm.arrays.validation import LARGEST_PROBABILITY, to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.base import Pairs
-from drcrm.logs.readers.texts import Decision, Lines, Outcome, TextReader, finite
+from drcrm.logs.readers.vw_text import Decision, Lines, Outcome, TextReader, finite
 
 EVENT = re.compile(rb'\[CHECKPOINT|\{.*("(_label\w*|_multi|EventId)"\s*:|"c"\s*:\s*\{)')  # a line of dsjson
 ROUNDING = 0.005  # largest change of a probability that is rounded to two digits

@@ -25,7 +25,7 @@ from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
-from drcrm.logs.readers.texts import Decision, contexts_of
+from drcrm.logs.readers.vw_text import Decision, contexts_of
 from drcrm.logs.serving import exports
 from drcrm.logs.serving.context_scores import ContextScores, export_policy, has_fast_scores
 from drcrm.policies.base import MixturePolicy

@@ -19,7 +19,7 @@ from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_occurring_rows
-from drcrm.logs.rows import RecognisedRows, RowHashes
+from drcrm.logs.row_identity import RecognisedRows, RowHashes
 from drcrm.policies.base import MixturePolicy
 from drcrm.policies.tabular import TabularPolicy
 

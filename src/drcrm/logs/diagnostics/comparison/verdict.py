@@ -128,7 +128,7 @@ class Evidence:
     units : Units
         Of the outcome.
     running : mapping or None
-        Bounds that hold at every look: see :func:`drcrm.logs.decisions.watching.watch`.
+        Bounds that hold at every look: see :func:`drcrm.logs.decisions.every_look.watch`.
     rows_per_week : float or None
         Rows that the log has per week, if the mapping names their times.
     remedies : sequence of str

@@ -13,7 +13,7 @@ from drcrm.logs.decisions import opened_log
 from drcrm.logs.diagnostics.repeated_rows import hash_log
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.rows import LearnedRows
+from drcrm.logs.row_identity import LearnedRows
 
 N, HELDOUT = 3000, 750
 

@@ -1,4 +1,4 @@
-"""Readers of texts with named features: their base, batches of decisions, and the reader of Vowpal Wabbit's text.
+"""Reader of Vowpal Wabbit's text, and what it shares with other readers of decisions: their base and batches.
 
 In this text for contextual bandits, a single action is a line ``action:cost:probability | features``. A list of actions
 is a block with a line per action.
@@ -25,7 +25,7 @@ from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts, HashedEncoding, Pairs, hash_contexts, hash_lists
 from drcrm.logs.encoding.columns import as_number
 from drcrm.logs.readers.base import Reader, open_file
-from drcrm.logs.rows import hash_texts
+from drcrm.logs.row_identity import hash_texts
 from drcrm.mapping.log_mapping import LogMapping
 
 Lines = Iterable[tuple[int, bytes]]  # lines with their numbers

@@ -5,7 +5,7 @@ import pytest
 from fixtures.action_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
-from drcrm.evaluation.overlap import grade_overlap, has_missing_mass, unlogged_charges
+from drcrm.evaluation.policy_on_log import grade_overlap, has_missing_mass, unlogged_charges
 from drcrm.optimization.starts import clone_behaviour
 
 
