@@ -48,8 +48,10 @@ def learn(
 
     Parameters
     ----------
-    log, heldout : BanditLog
-        Rows of count 0, and contexts without rows, are left out.
+    log : BanditLog
+        Log without rows of count 0, and without contexts that have no rows.
+    heldout : BanditLog, optional
+        Held-out rows; those of count 0 are left out.
     algorithm : Algorithm
     logging : LoggingPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
@@ -68,7 +70,7 @@ def learn(
     """
     if algorithm.is_tree:
         raise InputError("the estimator PolicyTree has no fits: use it in a mapping, or use drcrm.PolicyTree")
-    log, settings = log.without_empty_rows(), algorithm.settings
+    settings = algorithm.settings
     clip, intercept = as_clip(settings.clip, log), settings.fit_intercept
     is_shifted = settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
