@@ -1,4 +1,4 @@
-"""Sources of a data set's files: what is fetched, from where, and when it is fetched again."""
+"""Sources of a data set's files: what is fetched, from where, and when it is fetched again; and digests of code."""
 
 import hashlib
 import json
@@ -12,11 +12,12 @@ from fixtures.pipeline import serving
 from fixtures.user_input import refusal
 
 from drcrm.files import write_json
-from drcrm.paper.sources import Source, local_digests, read_record
+from drcrm.paper.sources import Source, code_digest, local_digests, read_record, source_digest
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))
 URL = "https://example.org/data"
+CODE = '"""A module."""\n\n\ndef f():\n    """Return 1."""\n    return 1\n'
 
 
 @pytest.fixture
@@ -124,3 +125,30 @@ class TestFetching:
         assert sha256_of(GOOD) in message
         assert sha256_of(BAD) in message
         assert listing(tmp_path / "raw") == []
+
+
+@pytest.fixture
+def digest(tmp_path):
+    """Return a function to the digest of a package with a module, a table and a folder that is left out."""
+
+    def of(code: str = CODE, table: str = "a,b\n", name: str = "module", left: str = "") -> str:
+        for path, text in {f"{name}.py": code, "table.csv": table, "cli/command.py": left, "x.pyc": left}.items():
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).write_text(text)
+        source_digest.cache_clear()
+        code_digest.cache_clear()
+        result = code_digest(tmp_path, "cli")
+        (tmp_path / f"{name}.py").unlink()
+        return result
+
+    return of
+
+
+def test_comments_docstrings_and_folders_that_are_left_out_change_nothing(digest):
+    changed = CODE.replace("Return 1", "Return one").replace("A module", "Some module") + "# a comment\n"
+    assert digest(changed, left="changed = True\n") == digest()
+
+
+@pytest.mark.parametrize("change", [{"code": CODE.replace("return 1", "return 2")}, {"table": "a,c\n"}, {"name": "b"}])
+def test_code_data_and_names_change_the_digest(digest, change):
+    assert digest(**change) != digest()

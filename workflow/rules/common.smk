@@ -11,13 +11,11 @@ import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
-from drcrm.paper import runs
+from drcrm.paper import BASELINE, LOSSES, runs
 from drcrm.paper.config import SCHEMA, complete, read_config
-from drcrm.paper.sources import local_files
+from drcrm.paper.sources import code_digest, local_files, source_digest
 from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES
-from drcrm.paper import BASELINE, LOSSES
-from drcrm.paper.runs import code_digest, source_digest
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src/drcrm"

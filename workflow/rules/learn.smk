@@ -1,7 +1,25 @@
 """Rules of a run after its log exists: the cost model, fits along each algorithm's grid, classifiers, and losses.
 
-An unnamed input, the files of a user's classes, and ``params.code`` only make Snakemake run a step again.
+A command calls the function of its name in ``src/drcrm/paper/steps/learn.py`` with its files and settings, in a
+process with one thread. An option without a path is left out. Error messages go to the rule's log.
+
+LOG                    folder of a run: results/EXPERIMENT/runs/DATASET/seedSEED/replayCOUNT
+{LOG}/log.npz          training and held-out part of the simulated log; the rule replay writes it
+shared("logging")      π0, from which the actions of the log were drawn; the rule log_crf writes it. A variant of an
+                       experiment uses the file of the original if they agree in the options of split and π0.
+settings("stopping")   JSON of the wildcards and of these options of the experiment. With has_algorithm, the algorithm's
+                       entry in the configuration is added, without its look: estimator, parameter, grid, options. A
+                       start of the experiment replaces that of the options.
+library_code           digest of src/drcrm without logs and paper/reports
+DATA_RESOURCES         memory and time, which grow with the inputs
+
+The digest, and an unnamed input, only make Snakemake run a step again if the code or a user's file changes.
 """
+
+
+def files_of_classes(wildcards):
+    """Return the user's files whose classes, ``module:Class``, the algorithm's entry names, such as a risk."""
+    return user_files(runs.module_files(runs.algorithm_entry(config, wildcards)))
 
 
 def cost_model_of(wildcards):
@@ -35,7 +53,7 @@ rule cost_model:
 
 rule fit:
     input:
-        lambda w: user_files(runs.module_files(runs.algorithm_entry(config, w))),
+        files_of_classes,
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         cost_model=cost_model_of,
@@ -58,7 +76,7 @@ rule fit:
 
 rule classify:
     input:
-        lambda w: user_files(runs.module_files(runs.algorithm_entry(config, w))),
+        files_of_classes,
         log=f"{LOG}/log.npz",
         logging=shared("logging"),
         test="resources/{dataset}/test.npz",

@@ -1,14 +1,10 @@
-"""What the workflow's rules derive from the configuration, such as runs, parameters and plans, and digests of code.
+"""What the workflow's rules derive from the configuration, such as runs, parameters and plans.
 
-Parameters and plans contain only what a step uses, because Snakemake runs a step again if its parameters change. It
-also does so if the digest of the source code changes.
+Parameters and plans contain only what a step uses, because Snakemake runs a step again if its parameters change.
 """
 
-import ast
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +26,6 @@ SHARED = {
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
 SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
-
-
-@cache
-def source_digest(path: Path) -> str:
-    """Return a digest of a file. Comments and docstrings of Python code do not change it."""
-    if path.suffix != ".py":
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value.value = None  # a docstring
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-
-
-@cache
-def code_digest(folder: Path, *left_out: str) -> str:
-    """Return a digest of the names and the code of all files in a folder, except in the folders ``left_out``."""
-    files = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("[!.]*.*")) if path.suffix != ".pyc"
-    }
-    outside = tuple(f"{part}/" for part in left_out)
-    versions = [(name, source_digest(path)) for name, path in files.items() if not name.startswith(outside)]
-    return hashlib.sha256(str(versions).encode()).hexdigest()[:16]
 
 
 def all_datasets(experiment: Mapping) -> list[str]:

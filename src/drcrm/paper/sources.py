@@ -1,11 +1,16 @@
-"""Fetch the files of a data set from a mirror or a URL, and record where each file came from."""
+"""Sources of results: files of data sets, fetched from a mirror or a URL, and digests of files and of code.
 
+Snakemake runs a step again if a digest among its parameters changes.
+"""
+
+import ast
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +144,26 @@ def local_digests(source: Source, names: Sequence[str], record: Record) -> dict[
         if name not in source.sha256 and digest and not (is_remote and digest == known["sha256"]):
             digests[name] = digest
     return digests
+
+
+@cache
+def source_digest(path: Path) -> str:
+    """Return a digest of a file. Comments and docstrings of Python code do not change it."""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = None  # a docstring
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+@cache
+def code_digest(folder: Path, *left_out: str) -> str:
+    """Return a digest of the names and the code of all files in a folder, except in the folders ``left_out``."""
+    files = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("[!.]*.*")) if path.suffix != ".pyc"
+    }
+    outside = tuple(f"{part}/" for part in left_out)
+    versions = [(name, source_digest(path)) for name, path in files.items() if not name.startswith(outside)]
+    return hashlib.sha256(str(versions).encode()).hexdigest()[:16]

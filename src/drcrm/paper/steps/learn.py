@@ -1,4 +1,8 @@
-"""Steps of a run after its log exists: fit the cost model and the algorithms, train classifiers, and measure losses."""
+"""Steps of a run after its log exists: fit the cost model and the algorithms, train classifiers, and measure losses.
+
+The rules in ``workflow/rules/learn.smk`` have the names of these functions. A rule's command, ``learn.fit --log=PATH …
+--settings=JSON``, calls ``fit({"log": PATH, …}, settings)``.
+"""
 
 import sys
 import warnings
