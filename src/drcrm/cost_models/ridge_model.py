@@ -161,18 +161,6 @@ class CostModel(BaseCostModel):
         coef = require_finite(unit * coef / as_column(scales, shape), TOO_LARGE)
         return coef, require_finite(np.asarray(unit * intercept), TOO_LARGE)
 
-    def add_constant(self, constant: float, log: BanditLog) -> None:
-        """Add a constant to every modelled cost, in place.
-
-        Parameters
-        ----------
-        constant : float
-            Constant, in the units of the cost.
-        log : BanditLog
-            Log with the features of the training log.
-        """
-        _add_constant(self.coef_, self.intercept_, constant, log)
-
     def effects(self, X: Any, actions: Actions | None = None, predict: Predict | None = None) -> np.ndarray:
         """Return the effects of contexts, in which the modelled cost is linear.
 
@@ -211,18 +199,15 @@ def tilt_coefficients(model: object, intercept: bool) -> np.ndarray | None:
     return append_row(coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1:]))
 
 
-def _add_constant(
-    coef: np.ndarray, intercept: np.ndarray, constant: float, log: BanditLog, scales: np.ndarray | None = None
-) -> None:
+def _add_constant(coef: np.ndarray, intercept: np.ndarray, constant: float, log: BanditLog, scales: np.ndarray) -> None:
     """Add a constant to all costs, through a constant feature of the log or else through the intercept.
 
-    If ``scales``, (d,), are given, the features of the log are divided by them before B multiplies them.
+    The features of the log are divided by ``scales``, (d,), before B multiplies them.
     """
     features = np.flatnonzero(find_constant_features(log.X, log.feature_range))
     if features.size:
         last = features[-1]
-        value = log.X[0, last] if scales is None else log.X[0, last] / scales[last]
-        log.actions.add_constant(coef[last : last + 1], constant / value)
+        log.actions.add_constant(coef[last : last + 1], constant / (log.X[0, last] / scales[last]))
     else:
         log.actions.add_constant(intercept, constant)
 

@@ -16,7 +16,7 @@ from drcrm.mapping.checks import BLOCKS, FEATURES, HOLDOUT, find_conflicts, plai
 from drcrm.mapping.entries import ActionLimit, Guardrail, KnownPropensity, as_number
 
 SHARE = 25  # percent of the rows that are held out by default
-DEPLOYMENTS = REFIT, MIXTURE = "refit", "mixture"
+REFIT, MIXTURE = "refit", "mixture"
 Names: TypeAlias = list[str]  # LogMapping has an attribute ``list``
 EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
