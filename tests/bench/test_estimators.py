@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, train_test_split
 
 from drcrm import BanditLog, make_estimator, off_policy_value, simulate
 from drcrm.bench.estimators import OF_CLUSTERS
+from drcrm.bench.selectors import CrossValidation
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 
@@ -157,6 +158,27 @@ def test_cross_validation_takes_the_least_bound_on_the_error():
         selector = make_estimator({"ocv": {"estimators": names, "splits": 5, "seed": 7}})
         np.testing.assert_array_equal(selector.terms(log, policy, model), terms[chosen])
     assert len(choices) > 1
+
+
+@pytest.mark.parametrize(("factor", "rows"), [(sqrt(2), 266), (sqrt(0.5), 133), (0.0, 1)])
+def test_cross_validation_gives_the_noisier_estimator_more_rows(factor, rows):
+    """The share of n rows is Var_h/(Var_h + Var_valid): two thirds, one third, and at least one row."""
+
+    class Scaled:
+        uses_model = False
+
+        def __init__(self, factor):
+            self.factor, self.sizes = factor, []
+
+        def terms(self, log, policy, model=None):
+            self.sizes.append(len(log.Y))
+            return self.factor * log.X[:, 0]
+
+    log, policy, _, _ = make_problem()
+    candidate, validator = Scaled(factor), Scaled(1.0)
+    CrossValidation([candidate], validator, splits=3).select(log, policy)
+    assert candidate.sizes == [N, *3 * [rows]]
+    assert validator.sizes == [N, *3 * [N - rows]]
 
 
 def test_cross_validation_keeps_groups_together_and_fits_a_model_to_each_part():

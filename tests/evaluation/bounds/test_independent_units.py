@@ -15,6 +15,7 @@ from statsmodels.regression.linear_model import WLS
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, Interval, off_policy_value
 from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.errors import InputError
+from drcrm.formats import format_number
 from drcrm.risks import KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0", "ignore:the (estimate by|effective|mean)")
@@ -123,6 +124,17 @@ def test_an_event_that_stands_for_others_is_one_observation():
     assert value.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     copies = off_policy_value(probability, log.replace(is_weighted=False), "snips")
     assert copies.standard_error < 0.5 * error
+
+
+def test_a_certificate_counts_an_event_that_stands_for_others_once():
+    """Its note and its effective sample size are of the products of both weights, and events are no copies."""
+    log = draw_dropped_log(60, 0, 0.9)
+    probability = np.where(log.X[:, 0] == log.Y, 0.99, 0.01)
+    weight = log.count * probability / log.propensity
+    size = weight.sum() ** 2 / (weight**2).sum()
+    certificate = policy_certificate(probability, log, "snips", cost_range=(-1, 0), check_tails=False)
+    assert certificate.effective_size == pytest.approx(size)
+    assert f"the effective sample size is {format_number(size)} rows: below 10" in certificate.notes[0]
 
 
 def test_copies_of_a_row_are_independent_without_a_group():
