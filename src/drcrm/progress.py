@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from shutil import get_terminal_size
 from typing import Any
 
-from drcrm.formats import format_number
+from drcrm.arrays.formats import format_number
 
 UNKNOWN_TOTAL = "{desc} …{postfix}"
 KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"

@@ -11,11 +11,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from drcrm.arrays.formats import constructor_parameters, constructor_repr
 from drcrm.arrays.numerics import derivative_fault, exp
 from drcrm.arrays.validation import check_choice, check_positive, to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.formats import constructor_parameters, constructor_repr
 
 ValueAndSlope = tuple[np.ndarray, np.ndarray]
 

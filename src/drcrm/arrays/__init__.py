@@ -1,1 +1,1 @@
-"""Arrays: checks of input, memory-mapped files, numerical helpers."""
+"""Arrays and numbers: checks of input, memory-mapped files, numerical helpers, and texts for people."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from drcrm.actions.base import Actions
 from drcrm.actions.one_of_many import SingleChoice
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.numerics import has_constant
 from drcrm.arrays.validation import check_choice
@@ -26,7 +27,6 @@ from drcrm.errors import InputError
 from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.policy_on_log import PolicyOnLog
-from drcrm.formats import constructor_repr
 from drcrm.policies.tabular import policy_for_log
 from drcrm.risks.closed_forms import LogSmoothingRisk
 from drcrm.selection.fit_settings import make_object

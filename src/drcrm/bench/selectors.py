@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.validation import check_choice
 from drcrm.bench.estimators import make_estimator
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import constructor_repr
 
 RULES = "lepski", "overlap"
 

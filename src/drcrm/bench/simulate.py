@@ -17,6 +17,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from drcrm.actions.one_of_many import SingleChoice
+from drcrm.arrays.formats import constructor_repr
 from drcrm.bench.simulated_policies import (  # noqa: F401, some are public here
     EpsilonGreedy,
     PolicyFunction,
@@ -28,7 +29,6 @@ from drcrm.bench.simulated_policies import (  # noqa: F401, some are public here
 )
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.formats import constructor_repr
 
 BATCH = 1_000_000  # largest number of probabilities in memory
 MOST_CONTEXTS, MOST_CELLS = 100_000, 50_000_000  # of a Monte Carlo mean, by default

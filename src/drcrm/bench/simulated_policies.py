@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.validation import check_choice, check_fraction
 from drcrm.errors import InputError
-from drcrm.formats import constructor_repr
 from drcrm.selection.fit_settings import make_object
 
 PolicyFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]

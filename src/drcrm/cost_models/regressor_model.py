@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
 from drcrm.arrays.validation import check_vector
 from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import limit_openmp
 from drcrm.errors import InputError
-from drcrm.formats import constructor_repr
 
 MOST_REPEATED = 10**7  # most rows to which a regressor without sample_weight is fitted
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from drcrm.actions import infer_actions, split_contexts
 from drcrm.actions.base import Actions
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.numerics import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.arrays.validation import (
     append_constant,
@@ -30,7 +31,6 @@ from drcrm.cost_models.ridge_solvers import FOLDS, TOO_LARGE, make_solver
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import row_folds
 from drcrm.errors import InputError
-from drcrm.formats import constructor_repr
 from drcrm.policies.prepared_log import append_row
 
 

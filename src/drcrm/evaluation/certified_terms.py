@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from drcrm.arrays.formats import format_number
 from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -24,7 +25,6 @@ from drcrm.evaluation.bounds.independent_units import group_means, require_equal
 from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
 from drcrm.evaluation.policy_on_log import has_missing_mass, low_weight_warning, unlogged_charges
 from drcrm.evaluation.policy_terms import Terms, check_weights, subtract
-from drcrm.formats import format_number
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
 

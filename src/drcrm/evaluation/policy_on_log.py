@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.formats import format_number
 from drcrm.arrays.mapped_arrays import as_memory_order
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.asymptotic_bounds import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.independent_units import mean_and_deviation
-from drcrm.formats import format_number
 from drcrm.logging_policy import LoggingPolicy
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import importance_weights

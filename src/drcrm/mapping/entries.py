@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from drcrm.arrays.formats import format_number
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
-from drcrm.formats import format_number
 
 
 def as_number(value: Any) -> float:

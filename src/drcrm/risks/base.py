@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drcrm.arrays.formats import constructor_repr
 from drcrm.arrays.numerics import derivative_fault
 from drcrm.arrays.validation import check_magnitude, check_vector, reject_rows
 from drcrm.errors import InputError
-from drcrm.formats import constructor_repr
 
 Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next search
 STEP = 1e-6  # step of finite differences, in units of the largest cost

@@ -18,10 +18,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from drcrm.arrays.formats import constructor_parameters
 from drcrm.arrays.validation import check_choice, check_nonnegative
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
-from drcrm.formats import constructor_parameters
 from drcrm.optimization.objective import Objective, WeightedLikelihoodRisk, make_objective
 from drcrm.policies import CLASSIFIER_WEIGHTS, LEARNED_SCORES, check_feature_option
 from drcrm.policies.prepared_log import PreparedLog

@@ -13,9 +13,9 @@ from fixtures.click_logs import draw_dropped_log
 from statsmodels.regression.linear_model import WLS
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, Interval, off_policy_value
+from drcrm.arrays.formats import format_number
 from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.errors import InputError
-from drcrm.formats import format_number
 from drcrm.risks import KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0", "ignore:the (estimate by|effective|mean)")

@@ -5,8 +5,8 @@ import unicodedata
 import pytest
 from fixtures.log_answers import ANSWERS, as_answer, better, diagnosed, not_shown, wrong
 
+from drcrm.arrays.formats import ConfidenceInterval
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import ConfidenceInterval
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail
 from drcrm.logs.report.page import page
 from drcrm.logs.report.texts import headline, text, wrap

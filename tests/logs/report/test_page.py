@@ -11,7 +11,7 @@ from operator import getitem
 import pytest
 from fixtures.log_answers import ANSWERS, NAMES, as_answer, better, wrong
 
-from drcrm.formats import JOINERS, UNSAFE, shorten
+from drcrm.arrays.formats import JOINERS, UNSAFE, shorten
 from drcrm.logs.report.page import page
 from drcrm.logs.report.texts import text
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.formats import format_number
 from drcrm.arrays.validation import LARGEST_PROBABILITY
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.formats import format_number
 from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, boolean_numbers, categories, is_missing, numbers, times_of
 from drcrm.logs.read_log import first_frame, name_of, short_name
 from drcrm.logs.readers.base import Columns

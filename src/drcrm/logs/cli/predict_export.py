@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.formats import format_imputed
 from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.files import atomic, is_stream, require_separate_outputs, write_text
-from drcrm.formats import format_imputed
 from drcrm.logs import read_log
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding

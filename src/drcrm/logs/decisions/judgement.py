@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.formats import Units
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation import EVALUATIONS, UNBIASED
@@ -15,7 +16,6 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.policy_on_log import summarize_weights
-from drcrm.formats import Units
 from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.every_look import Watch, WatchedOutcome, watch, watched_costs
 from drcrm.logs.decisions.opened_log import OpenedLog

@@ -12,13 +12,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm import __version__
+from drcrm.arrays.formats import capitalize
 from drcrm.cluster import on_cluster
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, import_extra
 from drcrm.evaluation import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
-from drcrm.formats import capitalize
 from drcrm.logs.block_policies import BLOCKS as BLOCKS_TESTED
 from drcrm.logs.decisions.alternatives import (
     compare_with_single_action,

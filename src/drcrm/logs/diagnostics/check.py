@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.formats import capitalize, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import ranks
-from drcrm.formats import capitalize, percent
 
 LEVEL = 1e-4  # significance level of all tests of one check together
 MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from drcrm.arrays.formats import percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import row_folds
-from drcrm.formats import percent
 from drcrm.logs.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share, time_order
 
 LEAKAGE = "leakage of the reward"

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.formats import format_number, format_signed, percent
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import LACKED
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import format_number, format_signed, percent
 from drcrm.logs.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, action_names, time_order, worst_level
 from drcrm.policies.prepared_log import modelled_cost
 

@@ -41,10 +41,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from drcrm.arrays.formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.evaluation.bounds.independent_units import Interval, group_means, mean_and_deviation
-from drcrm.formats import format_number
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, action_names, time_order, worst_level
 from drcrm.logs.estimated_propensities import boost_propensities, power_of
 from drcrm.optimization.starts import clone_folds, marginals_of_folds

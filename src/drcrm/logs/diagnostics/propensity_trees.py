@@ -31,11 +31,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.formats import format_number, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import limit_openmp
 from drcrm.data.folds import context_folds, row_folds
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import format_number, percent
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, time_order, worst_level
 from drcrm.logs.diagnostics.propensity_audit import FOLDS, log_evidence
 from drcrm.logs.estimated_propensities import (

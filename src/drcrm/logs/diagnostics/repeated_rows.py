@@ -22,13 +22,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import pdtr
 
+from drcrm.arrays.formats import format_number, percent
 from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
 from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import run_in_order
 from drcrm.data.folds import join_units
 from drcrm.errors import InputError
-from drcrm.formats import format_number, percent
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.logs.encoding.base import MATRIX

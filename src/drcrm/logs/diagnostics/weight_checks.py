@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.arrays.formats import format_number, percent
 from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.policy_on_log import DOMINANT_SHARE, has_enough_rows, largest_share
-from drcrm.formats import format_number, percent
 from drcrm.logging_policy import SUPPORT
 from drcrm.logs.diagnostics.check import (
     Check,

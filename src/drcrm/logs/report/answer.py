@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from drcrm import __version__
+from drcrm.arrays.formats import ConfidenceInterval, Units, decimals_for, format_level, format_number, is_number
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.results import Sensitivity
 from drcrm.files import write_text
-from drcrm.formats import ConfidenceInterval, Units, decimals_for, format_level, format_number, is_number
 from drcrm.logs.diagnostics.check import Check, to_json
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedConstraint, JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.reference import Reference

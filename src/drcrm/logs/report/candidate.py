@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from drcrm.arrays.formats import ConfidenceInterval, Units, clean, format_number, is_number
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import ConfidenceInterval, Units, clean, format_number, is_number
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 HYPERPARAMETERS = {"ridge": 0.0, "step": 1.0, "sharpness": 1.0}  # with their usual values

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from drcrm.formats import ConfidenceInterval, format_number, format_share, is_number, numbers
+from drcrm.arrays.formats import ConfidenceInterval, format_number, format_share, is_number, numbers
 
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     DASH,
     ConfidenceInterval,
     Units,

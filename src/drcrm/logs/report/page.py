@@ -6,8 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drcrm import __version__
-from drcrm.errors import import_extra
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     DASH,
     ConfidenceInterval,
     clean,
@@ -20,6 +19,7 @@ from drcrm.formats import (
     sanitize,
     shorten,
 )
+from drcrm.errors import import_extra
 from drcrm.logs.report import outcome_sections, sections
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate

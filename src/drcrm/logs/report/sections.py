@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     DASH,
     clean,
     clean_name,
@@ -19,6 +18,7 @@ from drcrm.formats import (
     plural,
     shorten,
 )
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.report.answer import LEVELS, Answer
 from drcrm.logs.report.candidate import ESTIMATES, Candidate
 from drcrm.logs.report.charts import Scale, curve, gauge, histogram

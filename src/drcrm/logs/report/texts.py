@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     DASH,
     JOINERS,
     clean,

@@ -20,9 +20,9 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
+from drcrm.arrays.formats import format_number
 from drcrm.errors import InputError
 from drcrm.files import atomic
-from drcrm.formats import format_number
 from drcrm.paper import BASELINE, LOGGING, SKYLINE
 from drcrm.paper.reports.dataset_results import (
     GREEDY,

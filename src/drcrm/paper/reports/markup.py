@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Template
 
-from drcrm.formats import typeset_sign
+from drcrm.arrays.formats import typeset_sign
 
 HEAD = """<!doctype html>
 <html lang="en">

@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.formats import typeset_sign
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.formats import typeset_sign
 
 NUMBER, BOOLEAN, TIME, CATEGORY = "number", "boolean", "time", "category"
 KINDS = {"integer": NUMBER, "floating": NUMBER, "mixed-integer-float": NUMBER, "decimal": NUMBER, "boolean": BOOLEAN}

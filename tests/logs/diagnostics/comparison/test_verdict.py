@@ -27,11 +27,11 @@ from fixtures.click_logs import (
 from scipy.stats import binom
 
 from drcrm import BanditLog, SoftmaxPolicy
+from drcrm.arrays.formats import Units, format_number
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.evaluation.bounds.asymptotic_bounds import correct_for_choice
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.formats import Units, format_number
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import BY_CONSEQUENCE, RANDOMISE, advise_logging, advise_rows
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values

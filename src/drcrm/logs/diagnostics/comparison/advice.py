@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from drcrm.arrays.formats import capitalize, format_count, format_number, percent
 from drcrm.evaluation.bounds.asymptotic_bounds import POWER, bound_quantile, required_size, shrink_difference
-from drcrm.formats import capitalize, format_count, format_number, percent
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG

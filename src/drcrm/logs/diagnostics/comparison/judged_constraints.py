@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     Units,
     capitalize,
     decimals_for,
@@ -21,6 +19,8 @@ from drcrm.formats import (
     typeset_sign,
     with_confidence,
 )
+from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.advice import MORE_ROWS
 from drcrm.mapping.entries import Guardrail

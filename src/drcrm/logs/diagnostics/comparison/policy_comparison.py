@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from drcrm.arrays.formats import decimals_for, format_number
 from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -21,7 +22,6 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
 from drcrm.evaluation.policy_terms import check_radius
 from drcrm.evaluation.results import Certificate, Sensitivity
-from drcrm.formats import decimals_for, format_number
 from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings

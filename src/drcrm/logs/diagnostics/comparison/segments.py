@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.formats import format_signed, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.formats import format_signed, percent
 from drcrm.logs.diagnostics.check import Check, Consequence, action_names, to_json, worst_level
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
 from drcrm.policies.trees import DEPTH

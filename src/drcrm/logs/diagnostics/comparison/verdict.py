@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.formats import Units, format_number
+from drcrm.arrays.formats import Units, format_number
 from drcrm.logs.diagnostics.check import Check, Consequence, to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 

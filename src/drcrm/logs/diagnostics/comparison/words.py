@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.evaluation.bounds.asymptotic_bounds import POWER
-from drcrm.evaluation.results import Sensitivity
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     capitalize,
     decimals_for,
     format_count,
@@ -22,6 +20,8 @@ from drcrm.formats import (
     quote_label,
     with_confidence,
 )
+from drcrm.evaluation.bounds.asymptotic_bounds import POWER
+from drcrm.evaluation.results import Sensitivity
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.advice import (
     MORE_ROWS,

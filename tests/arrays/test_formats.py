@@ -8,7 +8,7 @@ from fixtures.log_answers import NAMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drcrm.formats import (
+from drcrm.arrays.formats import (
     ConfidenceInterval,
     clean,
     decimals_for,
