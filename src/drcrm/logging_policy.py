@@ -2,7 +2,7 @@
 
 An action has support if π0 takes it often enough to test a cost model. The threshold τ is in units of the uniform
 policy's probability, so the uniform policy has support everywhere. If a log has the probabilities of all actions, they
-are π0, and no policy replaces them.
+are π0, and no policy replaces them. ``thompson_propensities`` estimates π0 of Thompson sampling from its draws.
 
 single choice, lists   If π0(a|x) < τ/K_x, with K_x actions in the context, ĉ(x, a) is the largest logged cost.
                        Elsewhere ĉ(x, a) is clipped to the range of the logged costs.

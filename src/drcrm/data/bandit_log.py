@@ -1,4 +1,4 @@
-"""Logged bandit feedback: the log itself and its clipping constant."""
+"""Logged bandit feedback: rows with a context, an action, its propensity and its cost."""
 
 from __future__ import annotations
 

@@ -71,6 +71,11 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         The algorithm's entry in the configuration, such as ``estimator``, ``parameter``, ``grid`` and ``options``, and
         ``stopping``. If the entry's ``variance_penalty_scale``, an option of the experiment, is "calibrated", POEM's
         grid is in units of λ0, which depends on the log. Wildcards of the rule are also there, unused.
+
+    Notes
+    -----
+    :func:`drcrm.selection.grid_search.learn_with_features` makes a fit by L-BFGS for each grid value. With the option
+    ``safe`` it adds fits with a ridge towards π0 and policies on the way from π0 to a fit.
     """
     from drcrm.logging_policy import LoggingPolicy  # imported here, like the next ones: scipy.optimize is slow
     from drcrm.optimization.lbfgs import LbfgsSettings
