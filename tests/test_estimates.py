@@ -37,9 +37,9 @@ from drcrm.risks import (
 )
 from drcrm.weights import Clipped, Shrunk, clipping_constant
 
-REFERENCE = json.loads((Path(__file__).parents[1] / "data/estimate_values.json").read_text())
+REFERENCE = json.loads((Path(__file__).parent / "data/estimate_values.json").read_text())
 REFERENCE_RISKS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
-OF_CHOICES = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())
+OF_CHOICES = json.loads((Path(__file__).parent / "data/softmax_values.json").read_text())
 every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
 every_risk = pytest.mark.parametrize(
     "formula", RISKS, ids=lambda risk: f"{type(risk).__name__}{[*vars(risk).values()]}"

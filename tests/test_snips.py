@@ -28,8 +28,8 @@ from drcrm.risks import (
 from drcrm.weights import Clipped, Shrunk
 
 MONOTONE = [MeanRisk(), KLBall(0.05), KLBall(0.6), Chi2Ball(0.2), Chi2Ball(2.0)]
-REFERENCE = json.loads((Path(__file__).parents[1] / "data/shift_values.json").read_text())
-OUTSIDE = Path(__file__).parents[3] / "shared/reference/shift_values.json"
+REFERENCE = json.loads((Path(__file__).parent / "data/shift_values.json").read_text())
+OUTSIDE = Path(__file__).parents[2] / "shared/reference/shift_values.json"
 RADIUS = {"CVaR": None}
 
 
