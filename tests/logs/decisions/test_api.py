@@ -110,6 +110,7 @@ def test_a_policy_that_is_not_better_is_the_candidate(tmp_path):
         ({"sensitivity": "2"}, "sensitivity must be a factor of at least 1, got '2'"),
         ({"shift": "0.1"}, "shift must be above 0, got '0.1'"),
         ({"asymptotic": True}, "it needs --anytime"),
+        ({"anytime": True, "sensitivity": 1.5}, "--sensitivity has bounds for one look, so it cannot be used with"),
     ],
 )
 def test_wrong_arguments_are_refused_before_a_file_is_read(options, message):

@@ -64,6 +64,8 @@ class Question:
                 raise InputError(f"{name} must be {expected}, got {getattr(self, name)!r}")
         if self.baseline is not None and self.sensitivity is not None:
             raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
+        if self.anytime and self.sensitivity is not None:
+            raise InputError("--sensitivity has bounds for one look, so it cannot be used with --anytime")
         if self.asymptotic and not self.anytime:
             raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
         if self.anytime and self.estimate not in (None, UNBIASED, ROBUST if self.asymptotic else None):
