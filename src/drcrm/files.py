@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+import scipy  # loads scipy.sparse at its first use
 
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 
@@ -152,7 +152,7 @@ def write_npz(path: str | Path, **arrays: Any) -> None:
     """Write arrays by name. A CSR matrix becomes four arrays, such as ``X.data``, which :func:`read_npz` joins."""
     flat: dict[str, Any] = {}
     for name, array in arrays.items():
-        if sparse.issparse(array):
+        if hasattr(array, "indptr"):
             flat |= {f"{name}.{part}": np.asarray(getattr(array, part)) for part in CSR_PARTS}
         else:
             flat[name] = array
@@ -162,7 +162,7 @@ def write_npz(path: str | Path, **arrays: Any) -> None:
 
 def read_npz(
     path: str | Path, names: Iterable[str], optional: Iterable[str] = ()
-) -> dict[str, np.ndarray | sparse.csr_array]:
+) -> dict[str, np.ndarray | scipy.sparse.csr_array]:
     """Return the arrays ``names``, and the arrays of ``optional`` that the file has.
 
     Raise InputError if the file is missing or damaged, or an array of ``names`` is missing.
@@ -174,14 +174,14 @@ def read_npz(
         return {name: _read_array(archive, members, name) for name in (*names, *members.intersection(optional))}
 
 
-def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.ndarray | sparse.csr_array:
+def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.ndarray | scipy.sparse.csr_array:
     """Return an array of an archive with these members, or a CSR matrix from its parts."""
     if f"{name}.shape" not in members:
         if name not in members:
             raise InputError(f"no array {name!r}, only {sorted(members)}")
         return _read_member(archive, name)
     data, indices, indptr, shape = (_read_member(archive, f"{name}.{part}") for part in CSR_PARTS)
-    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    matrix = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)
     return matrix
 

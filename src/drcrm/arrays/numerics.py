@@ -38,10 +38,15 @@ def group_rows(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
     ``keys`` are vectors (n,) without NaN. Groups are numbered in the order of the keys, the first of which counts most.
     """
-    import pandas as pd  # imported here: it takes a third of a second
-
-    group = pd.DataFrame(dict(enumerate(keys))).groupby([*range(len(keys))]).ngroup().to_numpy()
-    return np.unique(group, return_index=True)[1], group
+    order = np.lexsort(keys[::-1])
+    is_first = np.zeros(len(order), dtype=bool)
+    is_first[:1] = True
+    for key in keys:
+        ordered = key[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(is_first) - 1
+    return order[is_first], group
 
 
 def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[float]) -> np.ndarray:

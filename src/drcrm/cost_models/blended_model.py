@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy  # loads scipy.optimize, which is slow, at its first use
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
@@ -76,5 +76,5 @@ def blend_weights(log: BanditLog, predicted: np.ndarray) -> tuple[np.ndarray, fl
     share = log.count / log.size
     means, mean = share @ predicted, share @ log.cost
     root = np.sqrt(share)
-    weights, _ = nnls(root[:, None] * (predicted - means), root * (log.cost - mean))
+    weights, _ = scipy.optimize.nnls(root[:, None] * (predicted - means), root * (log.cost - mean))
     return weights, float(mean - means @ weights)

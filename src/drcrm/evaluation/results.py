@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # loads scipy.optimize, which is slow, at its first use
 
 from drcrm.arrays.validation import check_confidence, to_float
 from drcrm.errors import InputError
@@ -257,7 +257,7 @@ def _breakeven(bound: Callable[[float], float]) -> float:
         return np.nan
     if bound(LARGEST_GAMMA) <= 0:
         return LARGEST_GAMMA
-    return float(np.exp(brentq(lambda log_gamma: bound(np.exp(log_gamma)), 0, np.log(LARGEST_GAMMA))))
+    return float(np.exp(scipy.optimize.brentq(lambda log_gamma: bound(np.exp(log_gamma)), 0, np.log(LARGEST_GAMMA))))
 
 
 def worst_weights(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, repeat
 
 import numpy as np
-from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
+import scipy  # loads scipy.optimize, which is slow, at its first use
 
 from drcrm.arrays.numerics import cost_deviation, largest_entries
 from drcrm.arrays.validation import check_choice
@@ -150,7 +150,7 @@ class _Problem:
         coef[self.is_varied] = x.reshape(-1, *self.start.shape[1:]) / self.feature_scales
         return coef
 
-    def make_fit(self, end: OptimizeResult, value: float) -> Fit:
+    def make_fit(self, end: scipy.optimize.OptimizeResult, value: float) -> Fit:
         """Return the fit; raise InputError unless it is finite."""
         _require_finite(self.objective.prepared.log, end.fun, end.x, f"after {end.nit} iterations")
         return Fit(self.to_coef(end.x), value, int(end.nit), bool(end.success))
@@ -211,7 +211,7 @@ def _minimize_once(
     origin = _choose_begin(function, known, origin).x
     options = _scipy_options(settings, problem.objective, settings.pairs)
     callback = problem.make_callback(give_up)
-    end = minimize(function, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+    end = scipy.optimize.minimize(function, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
     return problem.make_fit(end, function.unscaled_value(end.x))
 
 
@@ -268,14 +268,16 @@ def _choose_begin(function: _ScaledFunction, previous: _Stage | None, origin: np
 
 def _minimize_turned(
     function: _ScaledFunction, begin: _Stage, options: dict[str, float], callback: Callable | None
-) -> OptimizeResult:
+) -> scipy.optimize.OptimizeResult:
     """Minimise over z with x = begin + R z, so that the curvature known so far is 1 in every direction of z.
 
     The first step of L-BFGS has length 1, and Newton's step has the length of the gradient. R is scaled so that the
     first step has the larger of the two lengths, because L-BFGS would stop after a short step in a flat region.
     """
     if begin.root is None:
-        return minimize(function, begin.x, jac=True, method="L-BFGS-B", options=options, callback=callback)
+        return scipy.optimize.minimize(
+            function, begin.x, jac=True, method="L-BFGS-B", options=options, callback=callback
+        )
     value, gradient = begin.evaluation or function(begin.x)
     root = begin.root * max(np.linalg.norm(gradient @ begin.root), 1.0)
 
@@ -288,12 +290,14 @@ def _minimize_turned(
 
     turned_callback = callback and (lambda z: callback(to_x(z)))
     origin = np.zeros(len(begin.x))
-    end = minimize(turned, origin, jac=True, method="L-BFGS-B", options=options, callback=turned_callback)
+    end = scipy.optimize.minimize(
+        turned, origin, jac=True, method="L-BFGS-B", options=options, callback=turned_callback
+    )
     end.x, end.root = to_x(end.x), root
     return end
 
 
-def _curvature_root(inverse: LbfgsInvHessProduct, coordinates: np.ndarray | None) -> np.ndarray | None:
+def _curvature_root(inverse: scipy.optimize.LbfgsInvHessProduct, coordinates: np.ndarray | None) -> np.ndarray | None:
     """Return R with R Rᵀ = the inverse Hessian, from the BFGS updates of an optimisation in these coordinates.
 
     ``coordinates`` is the R of that optimisation. It is returned unchanged if there was no update, or if there are too

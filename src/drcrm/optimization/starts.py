@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # loads scipy.optimize, which is slow, at its first use
 
 from drcrm.arrays.numerics import cost_deviation, has_constant
 from drcrm.arrays.validation import check_choice, to_float
@@ -105,7 +105,7 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
         return float(np.exp(low))
     if excess_size(high) >= 0:
         return MAX_TILT / unit
-    return min(float(np.exp(brentq(excess_size, low, high, xtol=1e-12))), MAX_TILT / unit)
+    return min(float(np.exp(scipy.optimize.brentq(excess_size, low, high, xtol=1e-12))), MAX_TILT / unit)
 
 
 def as_tilt(tilt: object, name: str = "tilt") -> float | str:

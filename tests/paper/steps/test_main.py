@@ -46,9 +46,10 @@ def test_a_process_uses_one_thread(tmp_path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
-        ("data", ["pandas", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
-        ("results", ["pandas", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
+        ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "pycrfsuite", "pooch"]),
+        ("data", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
+        ("results", ["pandas", "scipy.sparse", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
+        ("learn, drcrm.evaluation.policy_certificate", ["pandas", "scipy.optimize", "sklearn"]),  # evaluate
     ],
 )
 def test_a_step_imports_only_what_it_needs(module, heavy):

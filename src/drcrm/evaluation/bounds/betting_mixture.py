@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # loads scipy.optimize, which is slow, at its first use
 
 from drcrm.arrays.validation import check_integers
 from drcrm.data.bandit_log import BanditLog
@@ -159,7 +159,7 @@ class BettingMixture:
         if excess(high) >= 0:
             return self.most
         left = MOST_EVALUATIONS - len(values)
-        brentq(excess, low, high, xtol=PRECISION, rtol=PRECISION, maxiter=left, disp=False)
+        scipy.optimize.brentq(excess, low, high, xtol=PRECISION, rtol=PRECISION, maxiter=left, disp=False)
         return max(m for m, value in values.items() if value >= 0)
 
     def _guess(self, n: int | None) -> tuple[float, float]:
