@@ -6,18 +6,19 @@ order of the chunks. Threads share the work because numpy releases the interpret
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from drcrm.arrays.mapped_arrays import Features, scratch_path, write_blocks
 from drcrm.data.bandit_log import BanditLog
@@ -120,12 +121,23 @@ def current_executor() -> ChunkExecutor:
     return _EXECUTOR.get()
 
 
-def limit_openmp() -> threadpool_limits:
+@lru_cache(maxsize=1)
+def _thread_controller(n_modules: int) -> ThreadpoolController:
+    """Return the controller of the loaded libraries, which takes milliseconds to find them. Imports load others."""
+    return ThreadpoolController()
+
+
+def limit_threads(threads: int, interface: str) -> Any:
+    """Return a context in which the libraries of an interface, "blas" or "openmp", take this many threads."""
+    return _thread_controller(len(sys.modules)).limit(limits=threads, user_api=interface)
+
+
+def limit_openmp() -> Any:
     """Return a context in which scikit-learn's OpenMP loops take the threads of the current executor.
 
     By default they take all cores. Boosted trees are then several times slower on a machine that is busy.
     """
-    return threadpool_limits(_EXECUTOR.get().threads, "openmp")
+    return limit_threads(_EXECUTOR.get().threads, "openmp")
 
 
 def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:

@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.numerics import describe_offset_features, has_constant
 from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.chunked_log import count_threads, use_threads
+from drcrm.data.chunked_log import count_threads, limit_threads, use_threads
 from drcrm.data.folds import separate_units
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
@@ -210,7 +209,7 @@ class CounterfactualEstimator(FitOptions, FittedPolicy):
         log, names = whole.recount(whole.count * ~is_heldout).merge_duplicates()[0], [*getattr(X, "columns", ())]
         heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0] if is_heldout.any() else None
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
-        with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
+        with passes as progress, limit_threads(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
             logging = None if policy is None else LoggingPolicy.of(policy, log)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drcrm import __version__
 from drcrm.arrays.formats import capitalize
 from drcrm.cluster import on_cluster
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.chunked_log import limit_threads
 from drcrm.errors import InputError, import_extra
 from drcrm.evaluation import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
@@ -77,7 +77,7 @@ def learn_policy(log: Any, mapping: LogMapping, question: Question, options: Lea
     if options.exportable:
         require_exportable(algorithms, mapping)
     with (
-        threadpool_limits(1, "blas"),
+        limit_threads(1, "blas"),
         _dask_workers(options.cluster, options.output, tell),
         written_log(log) as source,
         log_folder(source if options.output is None or is_stream(options.output) else options.output) as folder,

@@ -8,17 +8,16 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import ThreadpoolController
 
 from drcrm.actions.one_of_many import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_choice
+from drcrm.data.chunked_log import limit_threads
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.base import Contexts, HashedEncoding, number_rows
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
@@ -147,7 +146,7 @@ class ServedPolicy:
         if is_single:
             has_map = not isinstance(policy, LinearPolicy) or policy.features is not None
             # on one row, the threads of trees only wait for each other
-            with _threads().limit(limits=1, user_api="openmp") if has_map else nullcontext():
+            with limit_threads(1, "openmp") if has_map else nullcontext():
                 actions, propensities = policy.draw(self._encode([context]), rng)
             return policy.actions.name_one(actions[0], self.names), float(propensities[0])
         actions, propensities = policy.draw(self._encode(context), rng)
@@ -243,12 +242,6 @@ class ServedPolicy:
         if self._process != os.getpid():  # a forked process would repeat the draws of its parent
             self._rng, self._process = np.random.default_rng(), os.getpid()
         return self._rng
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    """Return the controller of the threads of all loaded libraries, which takes milliseconds to find them."""
-    return ThreadpoolController()
 
 
 def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
