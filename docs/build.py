@@ -116,6 +116,7 @@ def own_configuration(name: str) -> Path:
     return ROOT / f"docs/{name}.yaml"
 
 
+@cache
 def shipped_configuration(*paths: Path) -> dict:
     """Return the completed configuration, updated from files."""
     return project_config(ROOT, paths)

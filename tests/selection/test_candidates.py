@@ -123,8 +123,9 @@ def test_bounds_are_at_the_level_of_all_choices():
     assert (part.choose(1, confidence=0.995), part.choose(6), part.choose(7)) == (None, 0, None)
 
 
-def test_the_choice_among_dependent_candidates_errs_no_more_often_than_one_test():
+def test_the_choice_among_dependent_candidates_errs_no_more_often_than_one_test(monkeypatch):
     """Twenty dependent candidates equal π0. Testing each of them at this level errs more often."""
+    monkeypatch.setattr("drcrm.selection.candidates.DRAWS", 2**12)  # 400 effective numbers, each within 10 %
     repetitions, rng, errors = 400, np.random.default_rng(0), np.zeros(2)
     for _ in range(repetitions):
         part = differences(correlated(rng, 20, 0.5))

@@ -198,8 +198,8 @@ def test_what_learned_scores_need():
 
 
 def test_decisions_on_a_sparse_table_have_the_probabilities_of_the_table(tmp_path):
-    log, _ = draw_log(800)
-    city = np.random.default_rng(1).integers(0, 60, 800)
+    log, _ = draw_log(500)
+    city = np.random.default_rng(1).integers(0, 60, 500)
     frame = pd.DataFrame({"x": log.X[:, 0], "city": city, "action": log.Y, "p": log.propensity, "cost": log.cost})
     frame.to_csv(tmp_path / "log.csv", index=False)
     mapping = {"action": "action", "propensity": "p", "cost": "cost", "algorithm": "kl_dro_dr_scores"}

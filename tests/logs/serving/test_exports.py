@@ -77,11 +77,11 @@ def edge_numbers(policy: ServedPolicy) -> list[float]:
 def test_sql_json_and_python_decide_like_decide(shape, tool):
     if isinstance(shape, str):
         near = [*(1e6 + np.arange(50) / 10), -2.5, 0.25, 3.0]
-        assert_decides_alike(make_linear(0, explore=EXPLORE * (shape == "linear")), near, tool, 10_000)
+        assert_decides_alike(make_linear(0, explore=EXPLORE * (shape == "linear")), near, tool, 3_000)
         return
     seed, depth, drawn = shape
     policy = make_tree(seed, depth, drawn=drawn)
-    assert_decides_alike(policy, edge_numbers(policy), tool, 10_000)
+    assert_decides_alike(policy, edge_numbers(policy), tool, 3_000)
 
 
 def test_functions_have_no_imports_and_the_json_of_a_tree_matches_its_schema():

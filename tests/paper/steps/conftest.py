@@ -9,9 +9,14 @@ from fixtures.pipeline import draw_results, run_chain
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory) -> Path:
-    folder = run_chain(tmp_path_factory.mktemp("toy"), seed=0, counts=(1, 4))
-    draw_results(folder, (1, 4))
-    return folder
+    return run_chain(tmp_path_factory.mktemp("toy"), seed=0, counts=(1, 4))
+
+
+@pytest.fixture(scope="session")
+def drawn(toy) -> Path:
+    """The folder of the chain with tables and figures."""
+    draw_results(toy, (1, 4))
+    return toy
 
 
 @pytest.fixture(scope="session")

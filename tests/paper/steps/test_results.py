@@ -12,15 +12,15 @@ from fixtures.pipeline import error_of, plan_of, run_step
 CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
 
-def test_figures_are_files_of_the_named_formats_without_a_date(toy):
+def test_figures_are_files_of_the_named_formats_without_a_date(drawn):
     begins = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n"}
     for name in ("grid", "overview"):
         for kind, begin in begins.items():
-            content = (toy / f"{name}.{kind}").read_bytes()
+            content = (drawn / f"{name}.{kind}").read_bytes()
             assert content.startswith(begin)
             assert b"CreationDate" not in content
             assert b"dc:date" not in content
-    assert "<svg" in (toy / "summary.rst").read_text(encoding="utf-8")
+    assert "<svg" in (drawn / "summary.rst").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
