@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.linear_model import LogisticRegression
 
 from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.formats import constructor_repr
@@ -297,6 +296,8 @@ class Labelled(Simulator):
     __repr__ = object.__repr__
 
     def __init__(self, X: Any, y: Any, seed: int = 0):
+        from sklearn.linear_model import LogisticRegression  # slow, and the workflow checks names of simulators
+
         classes, y = np.unique(y, return_inverse=True)
         inside, training = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
         missing = np.setdiff1d(np.arange(len(classes)), y[training])

@@ -50,6 +50,7 @@ def test_a_process_uses_one_thread(tmp_path):
         ("data", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
         ("results", ["pandas", "scipy.sparse", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
         ("learn, drcrm.evaluation.policy_certificate", ["pandas", "scipy.optimize", "sklearn"]),  # evaluate
+        ("data, drcrm.bench.simulate, drcrm.paper.reports.markup", ["pandas", "sklearn"]),  # the workflow's rules
     ],
 )
 def test_a_step_imports_only_what_it_needs(module, heavy):

@@ -6,12 +6,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from jinja2 import Template
 
 from drcrm.arrays.formats import typeset_sign
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HEAD = """<!doctype html>
 <html lang="en">
