@@ -16,7 +16,8 @@ Another check compares the forecasts of costs before and after weighting: the pr
 **Several policies.** A single policy gives equal actions in equal contexts equal probabilities, whenever they were
 logged. So log p is a function of context and action. Boosted trees predict it on other rows from context, action and
 the place of the row in time, and again from places that are drawn at random. Several policies made the log, one after
-the other, if the true place makes the squared error significantly and materially smaller than each random one.
+the other, if the true place makes the squared error significantly and materially smaller than each random one, by more
+than random places differ: where a propensity jumps, the error depends on which rows the trees were fitted to.
 Estimated propensities are a function of the context by construction, so trees predict the logged action instead, and
 their log likelihoods are compared.
 
@@ -27,6 +28,7 @@ Policies that log at the same time, for example in an A/B test, count as one pol
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +67,8 @@ LEAST_GAIN = 0.1  # share of the squared error that the place in time must expla
 LEAST_CHANGE = 0.1  # mean relative change of a propensity that matters
 NEAR = 0.5  # the last policy's rows are nearer to the end than this share of the largest change
 BINS, COMPARED = 200, 200  # places, and rows at each place, at which predictions are compared
-RANDOM_ORDERS = 3  # number of random orders of the places
+RANDOM_ORDERS, MORE_ORDERS = 3, 7  # numbers of random orders of the places, and of further ones before a claim
+BEYOND_CHANCE = 5  # standard deviations of the logarithms of mean losses in random orders
 END = 10  # number of places that are the end of the log
 POLICY_CHANGE = "several logging policies"
 
@@ -222,10 +225,16 @@ def find_policy_change(log: BanditLog) -> PolicyChange | None:
     rng = np.random.default_rng(5)
     with limit_openmp():
         with_place = _losses(sample, features, target, fit, place[rows])
-        drawn = (_losses(sample, features, target, fit, rng.permutation(place[rows])) for _ in range(RANDOM_ORDERS))
-        by_chance = min(drawn, key=np.mean)
+        orders = (rng.permutation(place[rows]) for _ in range(RANDOM_ORDERS + MORE_ORDERS))
+        drawn = (_losses(sample, features, target, fit, order) for order in orders)
+        first = [*islice(drawn, RANDOM_ORDERS)]
+        by_chance = min(first, key=np.mean)
         gain = Interval.of(by_chance - with_place, sample, 1 - LEVEL)
         if not gain.low > 0 or (target.dtype.kind == "f" and gain < LEAST_GAIN * by_chance.mean()):
+            return None
+        means = np.array([np.mean(losses) for losses in chain([with_place], first, drawn)])
+        true_order, *random_orders = np.log(np.maximum(means, np.finfo(float).tiny))
+        if true_order > np.mean(random_orders) - BEYOND_CHANCE * np.std(random_orders, ddof=1):
             return None
         start, change = _last_start(features, fit(np.column_stack([features, place[rows]]), target))
     is_last = place >= start
