@@ -9,6 +9,7 @@ import pytest
 from fixtures.reference_formulas import bound_by_loops
 from fixtures.user_logs import PUSH_MAPPING, REVENUE, SHARE, UNSUBSCRIBED, answer_of, push_log
 
+import drcrm
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.ridge_model import CostModel
@@ -19,6 +20,7 @@ from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
+from drcrm.logs.estimated_propensities import SECOND
 from drcrm.logs.policy_file import read_policy
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import class_for
@@ -155,6 +157,34 @@ def test_a_guardrail_whose_asymptotic_bound_is_refused_says_why(command):
     [rail] = answer["guardrails"]
     assert (answer["verdict"]["verdict"], rail["difference"]["bound"]) == ("certified", None)
     assert rail["refused"].startswith("rare, large costs dominate the estimate: the skewness of its mean is 0.5")
+
+
+@pytest.mark.parametrize("is_asymptotic", [False, True])
+def test_bounds_at_every_look_are_the_less_favourable_ones_of_two_propensity_models(is_asymptotic, monkeypatch):
+    """One model gives smaller weights to clicks, and the other one to unsubscriptions."""
+    frame = push_log(1500, seed=2, harm=0.05)
+    has_left = frame["unsubscribed"] == "yes"
+    estimates = [np.where(outcome, 0.51, 0.5) for outcome in (has_left, frame["click"] == 1)]
+    module, (first, second) = "drcrm.logs.decisions.opened_log", estimates
+    monkeypatch.setattr(
+        f"{module}.estimate_propensities",
+        lambda log: log.replace(propensity=first, rows=log.rows.assign(**{SECOND: second})),
+    )
+    looks = {"anytime": True, "asymptotic": is_asymptotic}
+    content = PUSH_MAPPING | {"guardrails": {"unsubscribed": UNSUBSCRIBED}}
+    estimated = content | {"propensity": None, "propensity_model": "auto"}
+    both, *single = (
+        drcrm.certify("column:mine", rows, mapping, **looks).as_dict()
+        for rows, mapping in ((frame, estimated), *((frame.assign(p=p), content) for p in estimates))
+    )
+    main = [part["running"]["difference_bound"] for part in single]
+    assert both["running"]["difference_bound"] == max(main) > min(main)
+    rails = [[part["guardrails"][0]["difference"][key] for part in (both, *single)] for key in ("bound", "lower_bound")]
+    assert [part[0] for part in rails] == [max(rails[0][1:]), min(rails[1][1:])]
+    firsts = [part["running"]["first_better"] for part in (both, *single)]
+    assert firsts[0] == (None if None in firsts[1:] else max(firsts[1:]))
+    curves = [np.array(part["running"]["curve"], dtype=float)[-50:, 1] for part in (both, *single)]
+    assert np.array_equal(curves[0], np.maximum(*curves[1:]))
 
 
 def test_anytime_says_worse_and_violated(command):

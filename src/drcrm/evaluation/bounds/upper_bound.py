@@ -3,7 +3,8 @@
 A bound is valid only if the policy was fixed before the costs were seen, not if it was learned from these rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ ASYMPTOTIC, BALL = "asymptotic", "kl"  # the default of certificates, and the ba
 TUNED = 1000  # number of costs near which a confidence sequence is narrowest
 FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", BETTING, ANYTIME)
 METHODS = ("student", SEQUENCE, *FINITE_SAMPLE)
+LOOKS = 100  # how often a bound at every look is computed, and asymptotic bounds again between two looks
 
 
 def upper_bound(
@@ -258,3 +260,54 @@ FORMULAS = {
     BETTING: _betting,
     ANYTIME: _anytime,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class RunningCertificates:
+    """Asymptotic bounds: ``look(n)`` after the first n steps. They have the methods of
+    :class:`drcrm.evaluation.bounds.betting_terms.CostMixture`."""
+
+    look: Callable[[int], float]
+    looks: np.ndarray
+
+    def bound(self) -> float:
+        """Return the bound after all steps; InputError if it is refused."""
+        return self.look(int(self.looks[-1]))
+
+    def bounds(self, looks: np.ndarray) -> np.ndarray:
+        """Return the bounds after numbers of steps; infinite where they are refused."""
+        bounds = np.full(len(looks), np.inf)
+        for place, n in enumerate(looks):
+            with suppress(InputError):
+                bounds[place] = self.look(int(n))
+        return bounds
+
+    def first_beyond(self, limit: float) -> int | None:
+        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
+        is_below = self.bounds(self.looks) < limit
+        if not is_below.any():
+            return None
+        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
+        between = np.unique(np.linspace(before + 1, look, LOOKS).astype(int))
+        return next(int(n) for n in between if self.bounds(np.array([n]))[0] < limit)
+
+
+@dataclass(frozen=True, eq=False)
+class LeastFavourable:
+    """The least favourable of several bounds at each look; upper bounds for the ``sign`` 1, lower bounds for −1."""
+
+    runs: Sequence[Any]
+    sign: int = 1
+
+    def bound(self) -> float:
+        """Return the bound after all steps."""
+        return self.sign * max(self.sign * run.bound() for run in self.runs)
+
+    def bounds(self, looks: np.ndarray) -> np.ndarray:
+        """Return the bounds after numbers of steps."""
+        return self.sign * np.max([self.sign * run.bounds(looks) for run in self.runs], axis=0)
+
+    def first_beyond(self, limit: float) -> int | None:
+        """Return the first number of steps by which each bound has been beyond a limit; None if there is none."""
+        firsts = [run.first_beyond(limit) for run in self.runs]
+        return None if None in firsts else max(firsts)

@@ -18,6 +18,7 @@ import numpy as np
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.betting_terms import CostMixture
 from drcrm.evaluation.bounds.independent_units import require_single_rows
+from drcrm.evaluation.bounds.upper_bound import LeastFavourable
 from drcrm.logs.decisions.every_look import Growth, Watch, watch_costs
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.comparison.constraints import require_keys
@@ -29,8 +30,8 @@ class WatchedPolicy:
     """A policy with the bets on the upper and on the lower bound on its cost."""
 
     name: str
-    upper: CostMixture
-    lower: CostMixture
+    upper: CostMixture | LeastFavourable
+    lower: CostMixture | LeastFavourable
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def steps_until_left(policies: Sequence[WatchedPolicy], size: int) -> list[int |
     """
 
     @cache
-    def bound(bets: CostMixture, steps: int) -> float:
+    def bound(bets: CostMixture | LeastFavourable, steps: int) -> float:
         return float(bets.bounds(np.array([steps]))[0])
 
     def is_out(policy: WatchedPolicy, steps: int) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -16,17 +15,24 @@ from drcrm.evaluation import RATIO, UNBIASED, default_estimate
 from drcrm.evaluation.bounds.betting_mixture import BettingUnits
 from drcrm.evaluation.bounds.betting_terms import CostMixture, betting_mixture
 from drcrm.evaluation.bounds.independent_units import Interval, require_single_rows
-from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, as_bound
+from drcrm.evaluation.bounds.upper_bound import (
+    ANYTIME,
+    LOOKS,
+    SEQUENCE,
+    LeastFavourable,
+    RunningCertificates,
+    as_bound,
+)
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.check import infer_cost_range
 from drcrm.logs.diagnostics.comparison.constraints import GuardedOutcomes, require_keys
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import NOTHING, Reference
+from drcrm.logs.estimated_propensities import SECOND
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
-LOOKS = 100  # how often the bound is computed, and for asymptotic bounds again between two looks
 
 
 @dataclass(frozen=True)
@@ -99,35 +105,6 @@ class Growth:
     def looks(self) -> np.ndarray:
         """Numbers of steps after which the bound is computed."""
         return np.unique(np.linspace(1, len(self.rows), LOOKS).astype(int))
-
-
-@dataclass(frozen=True, eq=False)
-class RunningCertificates:
-    """Asymptotic bounds: ``look(n)`` after the first n steps. They have the methods of :class:`CostMixture`."""
-
-    look: Callable[[int], float]
-    looks: np.ndarray
-
-    def bound(self) -> float:
-        """Return the bound after all steps; InputError if it is refused."""
-        return self.look(int(self.looks[-1]))
-
-    def bounds(self, looks: np.ndarray) -> np.ndarray:
-        """Return the bounds after numbers of steps; infinite where they are refused."""
-        bounds = np.full(len(looks), np.inf)
-        for place, n in enumerate(looks):
-            with suppress(InputError):
-                bounds[place] = self.look(int(n))
-        return bounds
-
-    def first_beyond(self, limit: float) -> int | None:
-        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
-        is_below = self.bounds(self.looks) < limit
-        if not is_below.any():
-            return None
-        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
-        between = np.unique(np.linspace(before + 1, look, LOOKS).astype(int))
-        return next(int(n) for n in between if self.bounds(np.array([n]))[0] < limit)
 
 
 @dataclass(frozen=True)
@@ -257,7 +234,10 @@ def watch_costs(opened: OpenedLog, policy: Any, settings: Watch) -> CostsAtLooks
 
 @dataclass(frozen=True, eq=False)
 class CostsAtLooks:
-    """A policy on a log with the costs of an outcome, and their range if known."""
+    """A policy on a log with the costs of an outcome, and their range if known.
+
+    If the log has a second estimate of its propensities, bounds are the less favourable ones of both.
+    """
 
     log: BanditLog
     policy: Any
@@ -266,11 +246,18 @@ class CostsAtLooks:
     cost_range: tuple[float, float] | None
     is_reward: bool
 
-    def run(self, reference: Reference) -> RunningCertificates | CostMixture:
+    @property
+    def variants(self) -> list[CostsAtLooks]:
+        """The same with each estimate of the propensities."""
+        second = self.log.column(SECOND)
+        return [self] if second is None else [self, replace(self, log=self.log.replace(propensity=second))]
+
+    def run(self, reference: Reference) -> LeastFavourable:
         """Return the running bound on the policy's cost minus that of the reference, times its factor."""
-        if self.settings.is_asymptotic:
-            return RunningCertificates(cache(partial(self._certify, reference)), self.units.looks)
-        return self.bet(reference)
+        if not self.settings.is_asymptotic:
+            return self.bet(reference)
+        looks = (cache(partial(part._certify, reference)) for part in self.variants)
+        return LeastFavourable([RunningCertificates(look, self.units.looks) for look in looks])
 
     def bound_below(self, reference: Reference) -> float:
         """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
@@ -278,7 +265,7 @@ class CostsAtLooks:
         if not self.settings.is_asymptotic:
             return halved.bet(reference, sign=-1).bound()
         try:
-            return halved._certify(reference, len(self.units.rows), is_lower=True)
+            return min(part._certify(reference, len(self.units.rows), is_lower=True) for part in halved.variants)
         except InputError:
             return -np.inf
 
@@ -301,8 +288,11 @@ class CostsAtLooks:
         error = relative_error(evaluation, difference, cost - difference)
         return WatchedOutcome(cost, difference, baseline_cost, bounds, refusal, reference.factor, error)
 
-    def bet(self, reference: Reference, sign: int = 1) -> CostMixture:
+    def bet(self, reference: Reference, sign: int = 1) -> LeastFavourable:
         """Return the bets on an upper bound, or on a lower bound for the sign −1."""
+        return LeastFavourable([part._bet(reference, sign) for part in self.variants], sign)
+
+    def _bet(self, reference: Reference, sign: int) -> CostMixture:
         settings, costs = self.settings, infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError("bounds by betting need the range of the outcome")
