@@ -1,7 +1,8 @@
 # make install    install everything into .venv
 # make demo    install, then run the default experiment; the report is results/demo/report.html
 # make test    the fast tests, including the workflow from end to end
-# make test-all    all tests except the matrix, including the slow ones: repeated runs of the workflow, more generated inputs
+# make test-slow    the slow tests except the matrix: repeated runs of the workflow, more generated inputs
+# make test-all    all tests except the matrix: the fast and the slow ones
 # make test-matrix    the same questions in two ways: rows of a matrix of options, and planted faults; 4 minutes; SEED=N draws other logs
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
 # make test-kernels    the fast tests with the kernels of three generations of processors, each with one and two threads
@@ -28,8 +29,9 @@ SNAKEMAKE = snakemake --cores $(CORES)
 PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport PYTHONDONTWRITEBYTECODE  # with it, each process compiles the modules and the tests again
 
-.PHONY: install demo test test-all test-matrix test-faults test-kernels test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+.PHONY: install demo test test-slow test-all test-matrix test-faults test-kernels test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
 
 install: .venv/installed
 
@@ -47,8 +49,10 @@ test: .venv/installed
 	@echo "testing: 2 to 4 minutes on 2 cores"
 	$(PYTEST) -m "not slow"
 
-test-all: test
+test-slow: .venv/installed
 	$(PYTEST) -m slow --ignore=tests/matrix
+
+test-all: test test-slow
 
 test-matrix: .venv/installed
 	MATRIX_SEED="$(SEED)" python -m pytest -n $(CORES) --dist load tests/matrix
@@ -107,15 +111,15 @@ lint: .venv/installed
 	@python -m pip install --quiet --no-compile -r requirements.txt
 	@python -m pip install --quiet --no-deps --editable .
 	@# on all cores, and without the packages' own tests: faster than pip does it; jobs start faster with compiled modules
-	-@python -m compileall -qq -j $(CORES) -x '/tests?/' .venv/lib src
+	-@python -m compileall -qq -j $(CORES) -x '/tests?/' .venv/lib src studies docs
 	@touch $@
 
 .venv/slurm: .venv/installed
-	python -m pip install --quiet -r requirements.txt --editable ".[slurm]"
+	python -m pip install --quiet --no-compile -r requirements.txt --editable ".[slurm]"
 	touch $@
 
 .venv/site: .venv/installed docs/requirements.txt
-	python -m pip install --quiet -r requirements.txt -r docs/requirements.txt
+	python -m pip install --quiet --no-compile -r requirements.txt -r docs/requirements.txt
 	touch $@
 
 pins:
