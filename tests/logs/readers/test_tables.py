@@ -16,15 +16,19 @@ from drcrm.mapping.log_mapping import as_mapping
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.json", "log.txt", "log.jsonl.gz"])
-def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
+@pytest.mark.parametrize("form", ["lines", "list", "indented list"])
+def test_tables_in_json_are_read(frame, mapping, tmp_path, name, form, monkeypatch):
+    monkeypatch.setattr("drcrm.logs.readers.tables.JSON_ROWS", 70)
     frame["vip"] = frame["click"] == 1
     mapping |= {"features": {"numeric": ["age", "price"], "categorical": ["city"]}, "reward": "vip"}
     frame.loc[2, "age"] = None
     text = frame.to_json(orient="records", lines=True, double_precision=15, force_ascii=False).encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    rows = [json.loads(line) for line in text.splitlines()]
+    content = text if form == "lines" else json.dumps(rows, indent=2 if form == "indented list" else None).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     log = drcrm.read_log(tmp_path / name, mapping)
-    frame["age"] = pd.Series([json.loads(line)["age"] for line in text.splitlines()], dtype=float)
-    frame["p"] = [json.loads(line)["p"] for line in text.splitlines()]
+    frame["age"] = pd.Series([row["age"] for row in rows], dtype=float)
+    frame["p"] = [row["p"] for row in rows]
     assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(tmp_path / name, log.encoding)[0], log.X)
 
@@ -90,6 +94,22 @@ def test_invalid_lines_in_json_are_refused(line, message, tmp_path):
     mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {"categorical": ["tag"]}}
     with pytest.raises(InputError, match=message):
         drcrm.read_log(tmp_path / "log.jsonl", mapping)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"a": "v", "p": 0.5, "y": 0}, 1]', "element 2 is not an object"),
+        ('[{"a": "v", "p": 0.5, "y": 0},', "is not a readable table in JSON: Expecting value: line 1 column 31"),
+        ('\n[{"a": "v"}]\n[]', "is not a readable table in JSON: Extra data: line 2"),
+        ("[]", "log.json: has no rows that can be read"),
+    ],
+)
+def test_invalid_lists_in_json_are_refused(text, message, tmp_path):
+    (tmp_path / "log.json").write_text(text)
+    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {}}
+    with pytest.raises(InputError, match=message):
+        drcrm.read_log(tmp_path / "log.json", mapping)
 
 
 @pytest.mark.parametrize("number", ["1.8e19", "18000000000000000001.0"])

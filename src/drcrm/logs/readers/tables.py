@@ -1,12 +1,13 @@
 """Readers of tables: their base, which yields frames with the needed columns, and the readers of Parquet and JSON."""
 
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedIOBase
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -185,19 +186,20 @@ def _open_parquet(path: Path) -> Iterator[Any]:
         yield file  # with a buffer, the file would stay in memory
 
 
-JSON_BLOCK = 2**22  # bytes that are read at once
+JSON_BLOCK, JSON_ROWS = 2**22, 2**14  # bytes that are read at once, and rows of a list of objects
+OBJECTS = re.compile(rb"(\[\s*)?\{|\[\s*\]")  # the start of a table in JSON
 MARK = b"\xef\xbb\xbf"  # byte order mark
 TEXTS = {str, type(None)}
 
 
 class JsonReader(TableReader):
-    """Reader of tables in JSON, with an object on each line."""
+    """Reader of tables in JSON, with an object on each line, or with a list of objects, which it holds in memory."""
 
     name, title = "json", "a table in JSON"
 
     @classmethod
     def recognises(cls, start: bytes) -> bool:
-        return start.startswith(b"{")
+        return bool(OBJECTS.match(start))
 
     def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
         arrow = import_extra("pyarrow")
@@ -241,28 +243,42 @@ def _arrow_array(name: str, cells: list, kind: Any) -> Any:
 
 
 def _blocks(stream: BufferedIOBase) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of consecutive lines as dicts of cells."""
+    """Yield the rows of consecutive lines, or of parts of a list of objects, as dicts of cells."""
     number = 0
+    while lines := stream.readlines(JSON_BLOCK):
+        if not number and b"".join(lines).removeprefix(MARK).lstrip().startswith(b"["):
+            objects = enumerate(_decode(b"".join([*lines, *stream]), ""), 1)
+            while rows := [_checked(value, f"element {place}") for place, value in islice(objects, JSON_ROWS)]:
+                yield rows
+            return
+        rows = []
+        for line in lines:
+            number += 1
+            if line.removeprefix(MARK).strip():
+                rows.append(_checked(_decode(line, f": line {number}"), f"line {number}"))
+        if rows:
+            yield rows
+
+
+def _decode(content: bytes, place: str) -> Any:
+    """Return a value of JSON whose objects are dicts of cells; InputError names the place."""
     decoder = json.JSONDecoder(
         object_pairs_hook=_row,
         parse_int=lambda text: "0" if text == "-0" else text,
         parse_float=_decimal,
         parse_constant=lambda text: None if text == "NaN" else text,  # infinities are texts that are no numbers
     )
-    while lines := stream.readlines(JSON_BLOCK):
-        rows = []
-        for line in lines:
-            number += 1
-            try:
-                if text := line.removeprefix(MARK).decode().strip():
-                    rows.append(decoder.decode(text))
-            except (InputError, ValueError, RecursionError) as error:
-                message = f"is not a readable table in JSON: line {number}: {one_line(error)}"
-                raise InputError(message) from None
-            if rows and type(rows[-1]) is not dict:
-                raise InputError(f"is not a readable table in JSON: line {number} is not an object")
-        if rows:
-            yield rows
+    try:
+        return decoder.decode(content.removeprefix(MARK).decode().strip())
+    except (InputError, ValueError, RecursionError) as error:
+        raise InputError(f"is not a readable table in JSON{place}: {one_line(error)}") from None
+
+
+def _checked(value: Any, place: str) -> dict[str, Any]:
+    """Return an object; InputError if the value is another one."""
+    if type(value) is not dict:
+        raise InputError(f"is not a readable table in JSON: {place} is not an object")
+    return value
 
 
 def _row(members: list[tuple[str, Any]]) -> dict[str, Any]:
