@@ -159,24 +159,40 @@ def test_a_guardrail_whose_asymptotic_bound_is_refused_says_why(command):
     assert rail["refused"].startswith("rare, large costs dominate the estimate: the skewness of its mean is 0.5")
 
 
+@pytest.fixture
+def estimate_by(monkeypatch):
+    """Replace the models of estimated propensities by two arrays; return a mapping of such a log."""
+
+    def estimate_by(first, second, content):
+        change = lambda log: log.replace(propensity=first, rows=log.rows.assign(**{SECOND: second}))  # noqa: E731
+        monkeypatch.setattr("drcrm.logs.decisions.opened_log.estimate_propensities", change)
+        return content | {"propensity": None, "propensity_model": "auto"}
+
+    return estimate_by
+
+
+def test_the_sensitivity_is_that_of_the_less_favourable_of_two_propensity_models(estimate_by):
+    frame = push_log(3000, seed=2)
+    estimates = [np.full(3000, 0.5), np.where(frame["click"] == 1, 0.51, 0.5)]
+    questions = (frame, estimate_by(*estimates, PUSH_MAPPING)), *((frame.assign(p=p), PUSH_MAPPING) for p in estimates)
+    both, favourable, other = (
+        drcrm.certify("column:mine", rows, mapping, sensitivity=1.1).as_dict() for rows, mapping in questions
+    )
+    assert both["sensitivity"] == other["sensitivity"]
+    assert both["sensitivity"]["bound"] > favourable["sensitivity"]["bound"]
+    assert both["breakeven_shift"] == other["breakeven_shift"] <= favourable["breakeven_shift"]
+
+
 @pytest.mark.parametrize("is_asymptotic", [False, True])
-def test_bounds_at_every_look_are_the_less_favourable_ones_of_two_propensity_models(is_asymptotic, monkeypatch):
+def test_bounds_at_every_look_are_the_less_favourable_ones_of_two_propensity_models(is_asymptotic, estimate_by):
     """One model gives smaller weights to clicks, and the other one to unsubscriptions."""
     frame = push_log(1500, seed=2, harm=0.05)
     has_left = frame["unsubscribed"] == "yes"
     estimates = [np.where(outcome, 0.51, 0.5) for outcome in (has_left, frame["click"] == 1)]
-    module, (first, second) = "drcrm.logs.decisions.opened_log", estimates
-    monkeypatch.setattr(
-        f"{module}.estimate_propensities",
-        lambda log: log.replace(propensity=first, rows=log.rows.assign(**{SECOND: second})),
-    )
     looks = {"anytime": True, "asymptotic": is_asymptotic}
     content = PUSH_MAPPING | {"guardrails": {"unsubscribed": UNSUBSCRIBED}}
-    estimated = content | {"propensity": None, "propensity_model": "auto"}
-    both, *single = (
-        drcrm.certify("column:mine", rows, mapping, **looks).as_dict()
-        for rows, mapping in ((frame, estimated), *((frame.assign(p=p), content) for p in estimates))
-    )
+    questions = (frame, estimate_by(*estimates, content)), *((frame.assign(p=p), content) for p in estimates)
+    both, *single = (drcrm.certify("column:mine", rows, mapping, **looks).as_dict() for rows, mapping in questions)
     main = [part["running"]["difference_bound"] for part in single]
     assert both["running"]["difference_bound"] == max(main) > min(main)
     rails = [[part["guardrails"][0]["difference"][key] for part in (both, *single)] for key in ("bound", "lower_bound")]

@@ -194,16 +194,21 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     followed = replace(evaluation, cost_model=model_for_log(model, log), shared={}) if is_followed else evaluation
     radius = settings.reference.radius
     radius = None if radius is None else check_radius(radius, settings.estimate)
-    second = log.column(SECOND)
-    parts = [followed] if second is None else [followed, followed.with_propensities(second)]
     results = [
-        _compare(part.by(settings.estimate, radius=radius), settings, certifies_cost=certifies_cost) for part in parts
+        _compare(part.by(settings.estimate, radius=radius), settings, certifies_cost=certifies_cost)
+        for part in _by_each_model(followed)
     ]
     return replace(
         max(results, key=lambda result: result.bounds[1]),
         lower_bound=min(result.lower_bound for result in results),
         evaluation=evaluation,
     )
+
+
+def _by_each_model(evaluation: Evaluation) -> list[Evaluation]:
+    """Return the evaluation, and that with the log's second estimate of its propensities, if it has one."""
+    second = evaluation.log.column(SECOND)
+    return [evaluation] if second is None else [evaluation, evaluation.with_propensities(second)]
 
 
 def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool) -> Comparison:
@@ -315,11 +320,11 @@ def find_breakeven_shift(comparison: Comparison) -> float | None:
     evaluation, settings = comparison.evaluation, comparison.settings
     if len(evaluation.log.cost) > MOST_SEARCHED_ROWS or settings.estimate not in NORMALISED:
         return None
-    evaluation = evaluation.by(settings.estimate)
+    parts = [part.by(settings.estimate) for part in _by_each_model(evaluation)]
     low, high, radius = 0.0, np.inf, LARGEST_SHIFT / 2 ** (SCAN - 1)
     while radius <= LARGEST_SHIFT and not high - low <= low / 2**HALVINGS:
-        certificate, _ = certify(replace(evaluation, radius=radius), settings)
-        if certificate is not None and certificate.bound < 0:
+        certificates = (certify(replace(part, radius=radius), settings)[0] for part in parts)
+        if all(certificate is not None and certificate.bound < 0 for certificate in certificates):
             low = radius
         elif low == 0:
             return None
@@ -330,8 +335,12 @@ def find_breakeven_shift(comparison: Comparison) -> float | None:
 
 
 def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
-    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
+    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K.
+
+    If the log has a second estimate of its propensities, it is the one with the larger bound.
+    """
     settings = comparison.settings
     estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    return comparison.evaluation.by(estimate).sensitivity(settings.gamma or GAMMA, confidence)
+    parts = (part.by(estimate) for part in _by_each_model(comparison.evaluation))
+    return max((part.sensitivity(settings.gamma or GAMMA, confidence) for part in parts), key=lambda part: part.bound)
