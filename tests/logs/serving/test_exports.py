@@ -20,6 +20,9 @@ from fixtures.served_policies import (
     N,
     assert_decides_alike,
     draw_frame,
+    expected_probabilities,
+    run_duckdb,
+    run_sqlite,
 )
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy, read_log
@@ -53,9 +56,10 @@ def draw_in_leaves(node, probabilities):
     return replace(node, action=int(np.argmax(row)) if row else node.action, probabilities=row)
 
 
-def make_linear(seed: int, features=FEATURES, explore: float = EXPLORE, **columns) -> ServedPolicy:
-    """Return a policy with random coefficients, on a log with these features."""
-    log = read_log(draw_frame(N, np.random.default_rng(seed)).assign(**columns), MAPPING | {"features": features})
+def make_linear(seed: int, features=FEATURES, explore: float = EXPLORE, log=None, **columns) -> ServedPolicy:
+    """Return a policy with random coefficients, on a log, or on one with these features."""
+    if log is None:
+        log = read_log(draw_frame(N, np.random.default_rng(seed)).assign(**columns), MAPPING | {"features": features})
     coef, intercept = np.split(np.random.default_rng(seed).normal(size=(log.X.shape[1] + 1, 3)), [-1])
     policy = SoftmaxPolicy(coef, intercept[0]).with_exploration(explore)
     return ServedPolicy(StoredPolicy(policy, log.encoding, None, {}))
@@ -82,6 +86,22 @@ def test_sql_json_and_python_decide_like_decide(shape, tool):
     seed, depth, drawn = shape
     policy = make_tree(seed, depth, drawn=drawn)
     assert_decides_alike(policy, edge_numbers(policy), tool, 3_000)
+
+
+@pytest.mark.parametrize("tool", [run_sqlite, run_duckdb])
+@pytest.mark.parametrize("is_tree", [True, False])
+def test_names_of_columns_of_sql_differ_without_case(is_tree, tool):
+    """Databases take score_PLAIN for score_plain, and a feature for the column of the query with its name."""
+    rng = np.random.default_rng(7)
+    features = {name: rng.normal(size=N) for name in ("score_plain", "Policy_leaf", "BEST_ACTION")}
+    frame = draw_frame(N, rng).assign(item=np.resize(["plain", "PLAIN", "Plain"], N), **features)
+    log = read_log(frame, MAPPING | {"features": {"numeric": [*features]}})
+    policy = make_tree(7, log=log) if is_tree else make_linear(7, log=log)
+    contexts = [dict(zip(features, map(float, row), strict=True)) for row in rng.normal(size=(200, 3))]
+    answer, expected = tool(policy.export("sql"), contexts), expected_probabilities(policy, contexts)
+    np.testing.assert_allclose(answer[["p_PLAIN", "p_Plain_2", "p_plain_3"]], expected, rtol=0, atol=1e-12)
+    best = "best_action_2" if "BEST_ACTION" in policy.export("sql") else "best_action"
+    assert answer[best].tolist() == [policy.names[place] for place in expected.argmax(axis=1)]
 
 
 def test_functions_have_no_imports_and_the_json_of_a_tree_matches_its_schema():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from itertools import count
 from typing import Any
@@ -112,33 +112,50 @@ def leaf_probabilities(content: dict[str, Any]) -> dict[int, list[float]]:
     }
 
 
-def tree_sql(content: dict[str, Any]) -> str:
-    """Return a query that adds the leaf, its most likely action and the probability of each action to rows."""
+def new_columns(names: Sequence[str], features: Iterable[str]) -> list[str]:
+    """Return names of columns that a query adds, with a number if a feature or an earlier name is equal.
+
+    Databases ignore the case of names, even of quoted ones.
+    """
+    used, columns = {name.lower() for name in features}, []
+    for name in names:
+        numbered = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        columns.append(next(column for column in numbered if column.lower() not in used))
+        used.add(columns[-1].lower())
+    return columns
+
+
+def tree_sql(content: dict[str, Any], features: Iterable[str]) -> str:
+    """Return a query that adds the leaf, its most likely action and the probability of each action to rows.
+
+    ``features`` are the columns of the features in the table, also those that the tree does not use.
+    """
     names, leaves = list(map(str, content["names"])), leaf_probabilities(content)
+    leaf, best_action, *of_shares = new_columns([LEAF, "best_action", *(f"p_{name}" for name in names)], features)
     best = {leaf: literal(names[row.index(max(row))]) for leaf, row in leaves.items()}
     shares = [{leaf: repr(row[place]) for leaf, row in leaves.items()} for place in range(len(names))]
-    columns = {"best_action": best, **{identifier(f"p_{name}"): p for name, p in zip(names, shares, strict=True)}}
+    columns = {best_action: best, **dict(zip(map(identifier, of_shares), shares, strict=True))}
     return "\n".join(
         [
             "-- The leaf of a policy tree, its most likely action, and the probability of each action with its share",
             f"-- of exploration. Replace {TABLE} by your table. Numbers must be numbers or NULL.",
             "-- Categories are compared as texts.",
             "SELECT decided.*,",
-            ",\n".join(f"  {_by_leaf(values)} AS {name}" for name, values in columns.items()),
+            ",\n".join(f"  {_by_leaf(values, leaf)} AS {name}" for name, values in columns.items()),
             "FROM (",
             f"  SELECT {TABLE}.*,",
-            f"{_case(content['tree'], content, '    ')} AS {LEAF}",
+            f"{_case(content['tree'], content, '    ')} AS {leaf}",
             f"  FROM {TABLE}",
             ") decided",
         ]
     )
 
 
-def _by_leaf(values: dict[int, str]) -> str:
-    """Return the value of the leaf as an expression; the value that most leaves have follows ELSE."""
+def _by_leaf(values: dict[int, str], column: str) -> str:
+    """Return the value of the leaf in a column as an expression; the value that most leaves have follows ELSE."""
     usual = max(values.values(), key=[*values.values()].count)
     cases = [f"WHEN {leaf} THEN {value}" for leaf, value in values.items() if value != usual]
-    return f"CASE {LEAF} {' '.join(cases)} ELSE {usual} END" if cases else usual
+    return f"CASE {column} {' '.join(cases)} ELSE {usual} END" if cases else usual
 
 
 def _case(node: dict[str, Any], content: dict[str, Any], pad: str) -> str:
@@ -264,19 +281,24 @@ def export_plain(stored: StoredPolicy) -> dict[str, Any]:
     return content | {"booleans": boolean_texts(encoding)}
 
 
-def linear_sql(content: dict[str, Any]) -> str:
-    """Return a query that adds the scores, the best action and the probability of each action to rows of a table."""
+def linear_sql(content: dict[str, Any], features: Iterable[str]) -> str:
+    """Return a query that adds the scores, the best action and the probability of each action to rows of a table.
+
+    ``features`` are the columns of the features in the table.
+    """
     names, explore = [str(name) for name in content["names"]], content["explore"]
-    scores = [identifier(f"score_{name}") for name in names]
+    added = [*(f"score_{name}" for name in names), "best_action", *(f"p_{name}" for name in names)]
+    added = new_columns(added, features)
+    scores, best_action = [*map(identifier, added[: len(names)])], added[len(names)]
     best = [
         f"    WHEN {' AND '.join(f'{score} >= {later}' for later in scores[place + 1 :])} THEN {literal(name)}"
         for place, (score, name) in enumerate(zip(scores[:-1], names[:-1], strict=True))
     ]
     shares = []
-    for name, score in zip(names, scores, strict=True):
+    for share_column, score in zip(added[len(names) + 1 :], scores, strict=True):
         total = " + ".join(_power(f"{rival} - {score}") if rival != score else "1.0e0" for rival in scores)
         share = f"{explore / len(names):.16e} + {1 - explore:.16e} / ({total})"
-        shares.append(f"  {share} AS {identifier(f'p_{name}')}")
+        shares.append(f"  {share} AS {identifier(share_column)}")
     sums = []
     for place, constant in enumerate(content["intercept"]):
         terms = [f"    {constant:.16e}", *(_term(feature, place, content) for feature in content["features"])]
@@ -287,7 +309,7 @@ def linear_sql(content: dict[str, Any]) -> str:
             f"-- of exploration. Replace {TABLE} by your table. Numbers must be finite, or NULL or NaN if missing.",
             "-- Categories are compared as texts; a NaN counts as missing.",
             "SELECT scored.*,",
-            *("  CASE", *best, f"    ELSE {literal(names[-1])} END AS best_action,"),
+            *("  CASE", *best, f"    ELSE {literal(names[-1])} END AS {best_action},"),
             ",\n".join(shares),
             "FROM (",
             f"  SELECT {TABLE}.*,",

@@ -195,9 +195,10 @@ class ServedPolicy:
         content = exports.export_tree(self._stored) if is_tree else exports.export_plain(self._stored)
         if form == "json":
             return json.dumps(content, ensure_ascii=False, allow_nan=False)
-        if is_tree:
-            return exports.tree_sql(content) if form == "sql" else exports.tree_python(content)
-        return exports.linear_sql(content) if form == "sql" else exports.linear_python(content)
+        if form == "python":
+            return exports.tree_python(content) if is_tree else exports.linear_python(content)
+        encoding: Any = self.encoding
+        return (exports.tree_sql if is_tree else exports.linear_sql)(content, encoding.inputs)
 
     def _exploring(self, explore: float) -> LinearPolicy | MixturePolicy:
         """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""
