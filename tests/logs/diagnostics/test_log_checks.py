@@ -107,6 +107,27 @@ def test_a_gain_that_becomes_a_loss_fails():
     assert "Its gain drifts" in check.sentence
 
 
+def test_a_gain_over_a_baseline_does_not_drift_if_only_the_logging_policy_changes():
+    """The logging policy of the last half is better than the policy, which is better than the baseline throughout."""
+    rng = np.random.default_rng(0)
+    x, is_last = rng.integers(0, 2, 4000), np.arange(4000) >= 2000
+    chance = np.where(is_last, 0.9, 0.5)  # of the action x, which is clicked more
+    action = np.where(rng.random(4000) < chance, x, 1 - x)
+    propensity, policy, baseline = (np.where(action == x, part, 1 - part) for part in (chance, 0.8, 0.6))
+    click = rng.random(4000) < np.where(action == x, 0.6, 0.1)
+    log = BanditLog(np.column_stack([x, 1 - x]), action, propensity, -click.astype(float), n_actions=2)
+    check = find_check(diagnose(log, policy), "drift of the gain")
+    assert check.level == "fail"
+    check = find_check(diagnose(log, policy, baseline=baseline), "drift of the gain")
+    assert check.level == "good"
+    assert check.sentence.startswith("the policy's cost per row minus the baseline's is ")
+    weights = policy / propensity, baseline / propensity
+    costs = [weight @ log.cost / weight.sum() for weight in weights]
+    terms = [w * (log.cost - cost) / w.mean() + cost for w, cost in zip(weights, costs, strict=True)]
+    gain = terms[0] - terms[1]
+    assert check.value == pytest.approx(gain[is_last].mean() - gain[~is_last].mean())
+
+
 def test_gain_drift_is_the_difference_of_the_mean_gains():
     """The gain of a row is w (c − v)/w̄ + v − c, with the self-normalised estimate v."""
     log = draw_log(500)

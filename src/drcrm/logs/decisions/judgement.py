@@ -305,7 +305,8 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
         checks = checks.restrict_to(rows, whole)
     if policy is None:
         return diagnose(opened.evaluated, checks=checks)
-    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap}
+    baseline = opened.reference.policy if opened.reference.is_baseline else None
+    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap, "baseline": baseline}
     return diagnose(opened.evaluated, policy.policy, checks, **options)
 
 

@@ -86,6 +86,7 @@ def diagnose(
     cost_model: Any = None,
     confidence: float = 0.95,
     overlap: tuple[Check, np.ndarray | None] | None = None,
+    baseline: Any = None,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
 
@@ -107,6 +108,9 @@ def diagnose(
     overlap : optional
         Result of :func:`check_overlap` on a larger log, restricted to the contexts of this log. By default this log is
         checked.
+    baseline : optional
+        The policy whose cost minus that of the policy must not drift, in the forms of ``policy``; by default the
+        logging policy.
 
     Raises
     ------
@@ -135,7 +139,8 @@ def diagnose(
                 tables["explanation"] = explanation.as_dict()
                 tables["leaves"] = estimate_parts(weights, explanation.leaves, confidence)
             of_policy = [*check_weights(weights), check_differences(parts, estimates, confidence)]
-            of_log.append(check_gain_drift(log, weights.weight))
+            compared = None if baseline is None else PolicyOnLog(policy_for_log(baseline, log), log).importance
+            of_log.append(check_gain_drift(log, weights.weight, compared))
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
     results = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)

@@ -139,19 +139,22 @@ def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:
     return {name: order >= len(order) - int(share * len(order)) for name, share in LAST_PARTS.items()}
 
 
-def check_gain_drift(log: BanditLog, weight: np.ndarray) -> Check | None:
+def check_gain_drift(log: BanditLog, weight: np.ndarray, of_baseline: np.ndarray | None = None) -> Check | None:
     """Check whether a policy's gain over the logging policy differs between the first and the last half of a log.
 
-    The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
-    and the policy gains nothing in the last half. :func:`check_cost_drift` describes the parameters.
+    The gain is the self-normalised estimate of the cost difference. With the weights ``of_baseline``, it is the gain
+    over the baseline, so a log of several logging policies has no drift by itself. The check fails if the gain changes
+    significantly and the policy gains nothing in the last half. :func:`check_cost_drift` describes the parameters.
     """
-    total = log.count @ weight
-    if not _has_enough_rows(log) or not 0 < total < np.inf:
+    weights = [weight] if of_baseline is None else [weight, of_baseline]
+    if not _has_enough_rows(log) or not all(0 < log.count @ part < np.inf for part in weights):
         return None
-    terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
+    of_policy, *of_reference = (SelfNormalised(log.cost, log.count).terms(part) for part in weights)
+    terms = of_policy - (of_reference[0] if of_reference else log.cost)
+    name = "baseline" if of_reference else "logging policy"
     parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {format_signed(parts.first)} in the first half of "
+        f"the policy's cost per row minus the {name}'s is {format_signed(parts.first)} in the first half of "
         f"the rows and {format_signed(parts.last)} in the last half"
     )
     sentence += ". Its gain drifts" if parts.is_shifted else ""
