@@ -13,7 +13,7 @@ from fixtures.action_logs import (
 )
 from threadpoolctl import threadpool_info
 
-from drcrm import BanditLog
+from drcrm import KLDRO, BanditLog
 from drcrm.data import chunked_log
 from drcrm.data.chunked_log import PREFETCH, ChunkedLog, Chunks, count_threads, limit_openmp, use_threads
 from drcrm.errors import InputError
@@ -22,8 +22,6 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog, modelled_cost
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
-from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import learn
 
 
 def assert_close(values: list, expected: list, tolerance: float = 1e-10) -> None:
@@ -94,14 +92,15 @@ def test_contexts_without_rows_do_not_change_a_fit(is_large, monkeypatch):
     if is_large:
         use_small_samples(monkeypatch, 200, prepared_log.GROWTH)
         monkeypatch.setattr(chunked_log, "LARGE", 500)
-    rng, algorithm = np.random.default_rng(0), Algorithm("KLDRO", "radius", (0.1,), {"estimate": "dr"})
-    m = 1500
+    rng, m = np.random.default_rng(0), 1500
     X, Y, cost, count = rng.normal(size=(m, 3)), rng.integers(0, 2, m), -rng.random(m), rng.integers(0, 4, m)
     result, expected = (
-        learn(BanditLog(X[rows], Y[rows], np.full(len(Y[rows]), 0.5), cost[rows], count=count[rows]), algorithm)
+        KLDRO(radius=0.1, estimate="dr", fit_intercept=True).fit(
+            X[rows], Y[rows], propensity=np.full(len(Y[rows]), 0.5), cost=cost[rows], count=count[rows]
+        )
         for rows in (slice(None), count > 0)
     )
-    assert result.candidates[0].policy.coef == pytest.approx(expected.candidates[0].policy.coef, rel=1e-10)
+    assert result.coef_ == pytest.approx(expected.coef_, rel=1e-10)
 
 
 @pytest.mark.parametrize("jobs", [0, 1.5, True, "2"])
