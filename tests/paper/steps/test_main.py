@@ -49,7 +49,7 @@ def test_a_process_uses_one_thread(tmp_path):
         ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "pycrfsuite", "pooch"]),
         ("data", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
         ("results", ["pandas", "scipy.sparse", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
-        ("learn, drcrm.evaluation.policy_certificate", ["pandas", "scipy.optimize", "sklearn"]),  # evaluate
+        ("learn, drcrm.certificates", ["pandas", "scipy.optimize", "sklearn"]),  # evaluate
         ("data, drcrm.bench.simulate, drcrm.paper.reports.markup", ["pandas", "sklearn"]),  # the workflow's rules
     ],
 )
