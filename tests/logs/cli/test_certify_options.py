@@ -94,6 +94,15 @@ class TestAnytime:
             assert answer["every_look"] is None
             assert "now, asymptotic" not in answer["verdict"]["sentence"]
 
+    @pytest.mark.parametrize(("rows", "least", "shown"), [(900, 0.01, False), (900, None, False), (15, 0.01, True)])
+    @pytest.mark.parametrize("anytime", [True, False])
+    def test_a_policy_without_a_logged_action_is_never_better(self, watch, rows, least, shown, anytime):
+        """Rows with each action contradict such a column, unless there are few rows."""
+        frame = weekly(rows).assign(mine=0.0)
+        answer = watch(frame, anytime=anytime, least_propensity=least)
+        assert answer["shown"] == ("not shown" if shown else "the log cannot say")
+        assert "the policy never takes a logged action" in answer["verdict"]["sentence"] or shown
+
     def test_a_group_is_one_unit_in_the_order_of_its_first_row(self, watch):
         frame = weekly(900).assign(user=np.random.default_rng(2).integers(0, 300, 900))
         running, users = watch(frame, group="user", most_rows=12)["running"], frame["user"]

@@ -272,11 +272,12 @@ class CostsAtLooks:
     def estimate(self, reference: Reference, bounds: tuple[float, float], refusal: str = "") -> WatchedOutcome:
         """Return the estimates by "ips" of centred costs, with intervals; they are between the bounds.
 
-        The centre of bounds by betting is the estimate by "snips", so both bounds are around the same estimate.
+        The centre of bounds by betting is the estimate by "snips", so both bounds are around the same estimate. If the
+        policy never takes a logged action, there is no such estimate.
         """
         policy, settings = self.policy, self.settings
-        origin = None if settings.is_asymptotic else reference.evaluation(policy, self.log).by(RATIO).terms.value
-        log, origin = _centre(self.log, settings, origin)
+        ratio = np.nan if settings.is_asymptotic else reference.evaluation(policy, self.log).by(RATIO).terms.value
+        log, origin = _centre(self.log, settings, ratio if np.isfinite(ratio) else None)
         evaluation = reference.evaluation(policy, log, cost_model=settings.cost_model).by(settings.estimate)
         level, baseline_cost = settings.confidence, None
         cost, difference = evaluation.value(level).shifted(origin), evaluation.difference(level)

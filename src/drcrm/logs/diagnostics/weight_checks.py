@@ -14,6 +14,7 @@ whether a certificate is issued.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +85,9 @@ def check_weights(weights: PolicyWeights) -> list[Check]:
     total = log.count @ weight
     if not 0 < total < np.inf:
         reason = "the policy never takes a logged action" if not total else "importance weights overflow"
-        return [_effective_size("fail", 0.0, reason)]
+        lacks_actions = not total and _lacks_actions(log, Interval.of(weight, log, 0.95))
+        consequence = Consequence.MISSING_ACTIONS if lacks_actions else Consequence.FEW_ROWS
+        return [replace(_effective_size("fail", 0.0, reason), consequence=consequence)]
     relative, copies = log.relative_weight, log.copies
     of_costs = {"the weighted costs": weight * relative * np.abs(log.cost)}
     if copies @ (weight - 1) ** 2 > EQUAL**2 * copies.sum():  # otherwise differences are rounding
@@ -161,9 +164,7 @@ def _check_mean(weights: PolicyWeights, unsupported: float | None) -> Check:
     interval = Interval.of(weight, log, 0.95)
     mean, error, n = float(interval), interval.standard_error, interval.n
     width = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
-    # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
-    # log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
-    is_missing = n * (1 - mean) * -np.log1p(-min(log.propensity.min(), 1 - ROUNDING)) > -np.log(MISSED)
+    is_missing = _lacks_actions(log, interval)
     least = max(1 - (unsupported or 0.0), MIN_MEAN)
     fails = bool((is_missing and mean + STANDARD_ERRORS * error < least) or mean - STANDARD_ERRORS * error > 1)
     is_off = not mean - width <= 1 <= mean + width
@@ -184,6 +185,15 @@ def _check_mean(weights: PolicyWeights, unsupported: float | None) -> Check:
         interval.low,
         interval.high,
     )
+
+
+def _lacks_actions(log: BanditLog, mean: Interval) -> bool:
+    """Return whether chance does not explain that a mean weight is below 1.
+
+    If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
+    log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
+    """
+    return mean.n * (1 - float(mean)) * -np.log1p(-min(log.propensity.min(), 1 - ROUNDING)) > -np.log(MISSED)
 
 
 def _check_support(weights: PolicyWeights) -> Check | None:
