@@ -1,10 +1,21 @@
-"""Importance weights against their formulas, finite differences and limits, and the effective sample size."""
+"""Importance weights against formulas, finite differences and limits; the clipping constant; effective sample size."""
 
 import numpy as np
 import pytest
 
+from drcrm import BanditLog
 from drcrm.errors import InputError
-from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, Subgaussian, Switched, effective_sample_size
+from drcrm.weights import (
+    Clipped,
+    Implicit,
+    Likelihood,
+    Shrunk,
+    Smoothed,
+    Subgaussian,
+    Switched,
+    clipping_constant,
+    effective_sample_size,
+)
 
 FORMULAS = {
     Clipped(3.0): lambda pi, p: np.minimum(pi / p, 3),
@@ -75,3 +86,18 @@ def test_effective_sample_size_counts_repeated_rows_in_any_scale(scale):
 @pytest.mark.parametrize(("weight", "expected"), [([0.25] * 7, 7), ([0, 0], 0), ([np.inf, 1, np.inf], 2)])
 def test_effective_sample_size_of_equal_zero_and_infinite_weights(weight, expected):
     assert effective_sample_size(np.array(weight, dtype=float), np.ones(len(weight))) == pytest.approx(expected)
+
+
+def log_of(propensity, count=None) -> BanditLog:
+    n = len(propensity)
+    return BanditLog(np.ones((n, 1)), np.zeros((n, 1)), propensity, np.zeros(n), count=count)
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 11, 37, 1001])
+def test_the_clipping_constant_is_a_ratio_of_numpy_percentiles(n):
+    propensity = np.exp(-np.random.default_rng(n).exponential(3, n))
+    high = np.percentile(np.log(propensity), 90, method="lower")
+    low = np.percentile(np.log(propensity), 10, method="higher")
+    assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
+    count = np.random.default_rng(n).integers(0, 5, n) + (np.arange(n) == 0)
+    assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))

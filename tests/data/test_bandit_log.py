@@ -13,8 +13,6 @@ from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxP
 from drcrm.arrays.numerics import describe_unequal_scales
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.optimization.lbfgs import describe_extreme_values
-from drcrm.weights import clipping_constant
 
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
 VALID = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "cost": -np.arange(3.0)}
@@ -23,21 +21,6 @@ LOGS = {
     "lists": BanditLog(**{**VALID, "X": LISTS, "Y": [0, 0, 2]}),
     "labels": BanditLog(**{**VALID, "Y": np.eye(3, dtype=int)}),
 }
-
-
-def log_of(propensity, count=None) -> BanditLog:
-    n = len(propensity)
-    return BanditLog(np.ones((n, 1)), np.zeros((n, 1)), propensity, np.zeros(n), count=count)
-
-
-@pytest.mark.parametrize("n", [1, 2, 10, 11, 37, 1001])
-def test_the_clipping_constant_is_a_ratio_of_numpy_percentiles(n):
-    propensity = np.exp(-np.random.default_rng(n).exponential(3, n))
-    high = np.percentile(np.log(propensity), 90, method="lower")
-    low = np.percentile(np.log(propensity), 10, method="higher")
-    assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
-    count = np.random.default_rng(n).integers(0, 5, n) + (np.arange(n) == 0)
-    assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
@@ -169,19 +152,6 @@ def test_invalid_arrays_are_rejected_with_their_row(change, message):
 def test_the_smaller_group_of_unequal_columns_is_described(scales, description):
     expected = description and f"the scales of features differ by more than 1000: {description}"
     assert describe_unequal_scales(np.array(scales, float)) == expected
-
-
-@pytest.mark.parametrize(
-    ("features", "cost", "propensity", "description"),
-    [
-        (1e9, -1, 0.5, "features reach 1e+09; scale the features"),
-        (1e9, -1e12, 0.5, "costs reach 1e+12; give them in another unit"),
-        (1e9, 0, 1e-20, "the smallest propensity is 1e-20; clip the weights"),
-        (0, 0, 1, "the hyper-parameters or the start of the fit are too extreme"),
-    ],
-)
-def test_the_most_extreme_values_are_described(features, cost, propensity, description):
-    assert describe_extreme_values(BanditLog([[features]], [[1]], [propensity], [cost])) == description
 
 
 def test_a_vector_of_actions_is_a_single_choice():

@@ -9,7 +9,7 @@ from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization import lbfgs
-from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
+from drcrm.optimization.lbfgs import Fit, LbfgsSettings, describe_extreme_values, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
@@ -145,3 +145,16 @@ def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatc
     assert effects - model.effects(log.X) == pytest.approx(expected, abs=1e-9)
     assert expected.any()
     assert [contexts for contexts, result in results if result.rounds] == [100], "no round uses all contexts"
+
+
+@pytest.mark.parametrize(
+    ("features", "cost", "propensity", "description"),
+    [
+        (1e9, -1, 0.5, "features reach 1e+09; scale the features"),
+        (1e9, -1e12, 0.5, "costs reach 1e+12; give them in another unit"),
+        (1e9, 0, 1e-20, "the smallest propensity is 1e-20; clip the weights"),
+        (0, 0, 1, "the hyper-parameters or the start of the fit are too extreme"),
+    ],
+)
+def test_the_most_extreme_values_are_described(features, cost, propensity, description):
+    assert describe_extreme_values(BanditLog([[features]], [[1]], [propensity], [cost])) == description
