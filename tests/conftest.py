@@ -24,15 +24,10 @@ from drcrm.selection import learned_scores
 
 pytest_plugins = ["fixtures.user_logs", "fixtures.user_input"]
 
-LONGEST = [
-    "test_workflow",
-    "test_own_workflow",
-    "test_stress",
-    "test_own_logs",
-    "test_opened_log",
-    "test_learned_scores",
-]
-LONGEST += ["test_propensity_audit", "test_cluster", "test_site"]
+LONGEST = ["test_workflow", "test_own_workflow", "test_stress", "test_blocks", "test_matrix", "test_own_logs"]
+LONGEST += ["test_generated_pages", "test_evaluation", "test_guardrails", "test_opened_log", "test_theory"]
+LONGEST += ["test_learned_scores", "test_limits", "test_cluster", "test_exports", "test_propensity_trees", "test_learn"]
+LONGEST += ["test_studies", "test_site"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail

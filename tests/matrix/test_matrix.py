@@ -22,7 +22,7 @@ from matrix.options import OPTIONS, REFUSED, Row, covering_array
 from matrix.relations import RELATIONS, relations_of
 
 ROWS = covering_array()
-FAST = {0, 1, 7, 12}
+FAST = {0, 1, 12}
 MARKED = [
     pytest.param(number, id=f"row_{number}", marks=() if number in FAST else pytest.mark.slow)
     for number in range(len(ROWS))
