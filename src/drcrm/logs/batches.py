@@ -328,10 +328,8 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     action = np.array([place.get(text, place.get(canonical_text(text), -1)) for text in texts], dtype=np.intp)[log.Y]
     if (action < 0).any():
         logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
-        expected = (
-            f"one of {_listed(names)}, the actions of the policy; learn a policy again from a log with this action"
-        )
-        reject_values(action < 0, logged, label, expected, log.column("number"))
+        known = f"one of {_listed(names)}, the policy's actions; learn again from a log with this action"
+        reject_values(action < 0, logged, label, known, log.column("number"))
     actions, mean = encoding.actions, log.actions.logging_mean
     if mean is not None:
         actions = actions.with_logging_mean(order_weights(mean, description.names, names))

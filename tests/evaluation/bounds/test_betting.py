@@ -183,6 +183,15 @@ def test_groups_and_weights_need_their_largest_size(settings):
         certify(log, groups=np.arange(200) // 3, most_rows=0.5)
 
 
+def test_a_largest_weight_is_rounded_up_like_the_weights():
+    """The counts of a weight of 2.5 are 2 and 3."""
+    log = draw_log(200)
+    weighted = log.replace(count=np.resize([1, 2, 3], 200), is_weighted=True)
+    assert certify(weighted, most_rows=2.5).bound == certify(weighted, most_rows=3).bound
+    with pytest.raises(InputError, match=r"most_rows is 2, expected at least .* but they are up to 3"):
+        certify(weighted, most_rows=2 + 1e-12)
+
+
 def test_the_terms_have_the_mean_of_the_policy_or_charge_missing_actions_the_largest_cost():
     """The rows are all outcomes of a logging policy, as often as they occur."""
     cost = np.array([-1.0, 0.2, -0.5])

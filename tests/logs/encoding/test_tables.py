@@ -152,9 +152,7 @@ def test_actions_keep_the_places_of_an_encoding(frame, mapping):
     assert [encoding.names[a] for a in log.Y] == fewer["item"].tolist()
     assert log.actions.shape == (3,)
     frame.loc[5, "item"] = "new"
-    message = (
-        "action 'item' is 'new' in row 5, expected one of 'a', 'b', 'c', the actions of the policy; learn a policy"
-    )
+    message = "action 'item' is 'new' in row 5, expected one of 'a', 'b', 'c', the policy's actions; learn again"
     with pytest.raises(InputError, match=message):
         encode(read_raw_log(frame, mapping), encoding)
 

@@ -212,7 +212,8 @@ class BettingUnits:
             Log with its units. The first row of a group gives its place.
         is_every_look : bool
         most_rows : float, optional
-            Largest possible number of rows of a group.
+            Largest possible number of rows of a group, or weight of a row. It is rounded up, because weights are
+            rounded up or down to counts.
         order : int array (n,), optional
             The rows in order; by default that of the log.
         """
@@ -229,14 +230,15 @@ class BettingUnits:
         sequence = np.argsort(first)
         place = np.argsort(sequence if is_every_look else sequence[_shuffle(len(sequence))])[number]
         sizes = np.bincount(place, multiplicity)
-        if sizes.max() > most_rows * (1 + ROUNDING):
+        limit = float(np.ceil(most_rows * (1 - ROUNDING)))
+        if sizes.max() > limit:
             raise InputError(
                 f"most_rows is {most_rows:g}, expected at least the number of rows of every group, or the weight of "
                 f"every row, but they are up to {sizes.max():.6g}"
             )
         if most_rows == 1 and len(sizes) == len(order):
             return cls(order[np.argsort(place)])
-        return cls(order, place, multiplicity, float(most_rows))
+        return cls(order, place, multiplicity, limit)
 
     @property
     def size(self) -> int:
