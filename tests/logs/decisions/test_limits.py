@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.reference_formulas import bound_by_loops
 from scipy import stats
 
 from drcrm import certify, learn
@@ -82,6 +83,25 @@ def test_a_policy_beyond_a_limit_is_not_better(tmp_path):
     watched = certify(tmp_path / "policy.npz", later, MAPPING | {"limits": {"call": 0.3}}, anytime=True)
     assert watched.as_dict()["limits"][0]["status"] == "violated"
     assert watched.as_dict()["limits"][0]["lower_bound"] < answer.as_dict()["limits"][0]["lower_bound"]
+
+
+def test_a_limit_at_every_look_counts_the_rows_of_unequal_groups(tmp_path):
+    """The bounds are those of loops over groups in the order of their first rows, by time."""
+    learned().save(tmp_path / "policy.npz")
+    rng = np.random.default_rng(5)
+    later = log_of(700, seed=3).assign(user=rng.integers(0, 250, 700), day=rng.permutation(700))
+    mapping = MAPPING | {"limits": {"call": 0.5}, "group": "user", "most_rows": 15, "time": "day"}
+    [limit] = certify(tmp_path / "policy.npz", later, mapping, anytime=True).as_dict()["limits"]
+    ordered = later.sort_values("day", ignore_index=True)
+    first = ordered.groupby("user")["user"].transform(lambda group: group.index.min())
+    ordered = ordered.iloc[np.lexsort([np.arange(700), first])]
+    policy = learned().policy
+    share = policy.policy.marginals(policy.encoding.contexts(ordered))[:, policy.encoding.names.index("call")]
+    known = {"factor": 0.0, "unit": ordered["user"].to_list(), "most_rows": 15}
+    upper = 1 - bound_by_loops(np.ones(700), 1 - share, **known)
+    lower = bound_by_loops(np.ones(700), share, delta=0.025, **known)
+    assert (limit["bound"], limit["lower_bound"]) == pytest.approx((upper, lower), abs=1e-9)
+    assert limit["status"] == "holds"
 
 
 def encoded(frame: pd.DataFrame, mapping: dict):

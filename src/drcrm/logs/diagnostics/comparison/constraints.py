@@ -35,12 +35,13 @@ from drcrm.cost_models.base import TabularModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, corrected_bound
-from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviation, require_equal_units, unit_values
+from drcrm.evaluation.bounds.betting_mixture import BettingMixture, BettingUnits
+from drcrm.evaluation.bounds.independent_units import Interval, mean_and_deviation, unit_values
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, as_bound
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.block_policies import RowBlocks
-from drcrm.logs.diagnostics.check import infer_cost_range
+from drcrm.logs.diagnostics.check import infer_cost_range, time_order
 from drcrm.logs.diagnostics.comparison.judged_constraints import JudgedGuardrail, JudgedLimit
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
@@ -246,7 +247,8 @@ class LimitedLog:
             for side, sign in enumerate((1, -1)):
                 high, level = max(sign * end for end in range_), 1 - error / (side + 1)
                 if watched:
-                    ends[side] = _bound_at_every_look(sign * z, self.log, level, watched, high)
+                    low = min(sign * end for end in range_)
+                    ends[side] = _bound_at_every_look(sign * z, self.log, level, watched, low, high)
                 elif settings.blocks is None:
                     ends[side] = _bound(sign * z, self.log, level, high)
                 else:
@@ -296,8 +298,14 @@ def _bound_in_blocks(z: np.ndarray, log: BanditLog, level: float, high: float, b
     return bound if np.isfinite(bound) else _bound(z, log, level, high)
 
 
-def _bound_at_every_look(z: np.ndarray, log: BanditLog, level: float, method: str, high: float) -> float:
-    if method == ANYTIME:
-        require_equal_units(log, log.units, method, "use --asymptotic")
+def _bound_at_every_look(z: np.ndarray, log: BanditLog, level: float, method: str, low: float, high: float) -> float:
+    """Return the upper bound on the mean per row of terms from ``low`` to ``high``; groups need bets in their order."""
+    if method == ANYTIME and log.units is not None and low < high:
+        order = np.argsort(time_order(log), kind="stable")
+        units = BettingUnits.of(log, True, log.description.mapping.most_rows, order)
+        rewards = units.sums((high - z[units.rows]) / (high - low))[None]
+        sizes = {"sizes": units.sizes, "largest_size": units.largest_size}
+        mixture = BettingMixture(rewards, np.zeros_like(rewards), 1 - level, True, **sizes)
+        return high - (high - low) * mixture.lower_bound()
     values, count = unit_values(log, z)
     return float(as_bound(level, method, high=high + ROUNDING if method == ANYTIME else None)(values, count))
