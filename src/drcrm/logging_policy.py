@@ -15,8 +15,8 @@ least τ/K, the action is therefore supported, whatever the estimate is. The log
 action has a propensity above 1 − τ/K, or if the action is significantly too rare where the estimate is below τ/K. For
 label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated propensities do not count. A policy
 that explores at a constant rate ε < τ takes every action with a probability of at least ε/K. For single choices and
-lists, ε replaces τ in this paragraph on two conditions. All rows have one of the two propensities of an ε-greedy
-policy, ε/K and 1 − ε (K − 1)/K, and each rare action has 10 rows.
+lists, this paragraph then holds with ε in place of τ, if all rows have one of the two propensities of an ε-greedy
+policy, ε/K and 1 − ε (K − 1)/K, and each rare action has at least 10 rows.
 """
 
 from __future__ import annotations

@@ -5,15 +5,19 @@ process with one thread. An option without a path is left out. Error messages go
 
 LOG                    folder of a run: results/EXPERIMENT/runs/DATASET/seedSEED/replayCOUNT
 {LOG}/log.npz          training and held-out part of the simulated log; the rule replay writes it
-shared("logging")      π0, from which the actions of the log were drawn; the rule log_crf writes it. A variant of an
-                       experiment uses the file of the original if they agree in the options of split and π0.
+shared("logging")      π0, from which the actions of the log were drawn; the rule log_crf writes it, also if it is no
+                       CRF. A variant of an experiment uses the file of the original if they agree in the options of
+                       split and π0.
 settings("stopping")   JSON of the wildcards and of these options of the experiment. With has_algorithm, the algorithm's
-                       entry in the configuration is added, without its look: estimator, parameter, grid, options. A
-                       start of the experiment replaces that of the options.
-library_code           digest of src/drcrm without logs and paper/reports
+                       entry in the configuration is added: estimator, parameter, grid, options, but not its label,
+                       colour, marker and group. A start of the experiment replaces that of the options. If the
+                       parameter is variance_penalty, the experiment's variance_penalty_scale is added.
+library_code           digest of src/drcrm without logs and paper/reports, and without comments and docstrings
 DATA_RESOURCES         memory and time, which grow with the inputs
 
-The digest, and an unnamed input, only make Snakemake run a step again if the code or a user's file changes.
+Snakemake runs a step again if an input is newer, or if inputs, settings, command or digest change. The digest, and an
+unnamed input (a user's file), have no other use. Jobs import src/drcrm of this folder. In names of files, {algorithm}
+and {classifier} are only what workflow/Snakefile allows in wildcard_constraints.
 """
 
 

@@ -5,9 +5,9 @@ so the test needs no correction for the search. The log is then marked, and an e
 action the largest cost in the cells that lack it. If such a cell does not lack the action, the estimate stays unbiased.
 
 The propensity p_k(x) of an action k is known only in the rows that drew k. The number of draws of k in a cell is
-therefore compared with its expectation s by a model of p_k. A ridge regression, a tree, and a tree of the residuals of
-the ridge regression model the log odds of the rows with k. The smallest of the three predictions counts. In rows
-that drew another action with propensity p, it is at most 1 − p. A cell lacks k if
+therefore compared with its expectation s by models of p_k. Three models predict its log odds from the rows with k: a
+ridge regression, a tree, and the ridge regression plus a tree of its residuals. The smallest of the three predictions
+counts. In rows that drew another action with propensity p, it is at most 1 − p. A cell lacks k if
 
 - o or fewer draws have a probability of at most α by Chernoff's bound, exp(−(s − o + o log(o/s))),
 - the mean of 1[a = k]/p over the cell is below ½,

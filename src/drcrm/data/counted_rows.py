@@ -1,4 +1,4 @@
-"""Multiplicities and further columns of the rows of a log."""
+"""The base of a log: how often each row occurs, its independent unit, and further columns, such as times."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ def separate_units(log: BanditLog) -> tuple[BanditLog, np.ndarray | None]:
     """Return a log with one context for each pair of a context and a unit, and the old context of each new one.
 
     All rows of a context are then in one fold. Label vectors may have context effects, so their contexts with equal X
-    count as one context. Results thus do not depend on how X is stored. If the log is such a log already, the second
-    result is None.
+    count as one context. Results thus do not depend on how X is stored. A log that already has one context for each
+    pair is returned as it is, with None.
     """
     if log.units is None:
         contexts, context = log.context, np.arange(len(log.Y))

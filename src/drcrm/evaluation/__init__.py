@@ -25,8 +25,8 @@ class EvaluationEstimate(NamedTuple):
     least_size : int, optional
         Effective sample size below which bounds failed too often in simulations. None if it has no certificate.
     normalised : subclass of Estimate, optional
-        Its form that divides by the mean weight, for the worst cases of a shift and of wrong propensities. None if
-        these have no such form.
+        Its form that divides by the mean weight, which worst cases under a shift or wrong propensities use. None if
+        there is no such form.
     default_weight : callable
         Its weight, as a function of the number of rows, if the caller gives none.
     """

@@ -4,9 +4,9 @@ Let a be an upper bound on every cost. Even if the logging policy never takes so
 
     E_π c ≤ E [a + w (c − a)],    with equality if the logging policy takes every action of π.
 
-The terms z̃ = a + w (c − a) ≤ a have their long tail towards low costs. A sample that misses rare rows therefore makes
-their mean too high. Estimates with less variance have other terms z, and a sample that misses rare rows can make their
-mean too low. Both estimate the same cost, so the mean gap z̃ − z is 0 except for noise and for the missing mass:
+The terms z̃ = a + w (c − a) ≤ a have a long tail of low costs. In a sample without the rare rows, their mean is
+therefore too high, which is safe. Estimates with less variance have other terms z, whose mean can be too low in such a
+sample. Both estimate the same cost, so the mean gap z̃ − z is 0 except for noise and for the missing mass:
 
 - for z = m + w (c − ĉ) it is (a − ĉ) times the missing mass, and 0 if ĉ = a on every missing action;
 - for "snips" it is 1 − w̄ times a − v̂.

@@ -1,8 +1,8 @@
 """Limits of a log's mapping on the rows that train a policy, and policies and trees within them.
 
 A limit must be shown on other rows, so policies are learned within a narrower one. Let sd be the largest standard
-deviation of prices whose mean is the limit, between the smallest and the largest price. With n units that train, and a
-third as many that test, the slack is
+deviation that prices can have if their mean is the limit and they are from the smallest to the largest price. With n
+units that train, and a third as many that test, the slack is
 
     sd (z_0.95/√(n/3) + z_0.9 √(3/n + 1/n))
 

@@ -4,8 +4,8 @@ A policy has the value v(π) = mean_i Σ_a π(a|x_i) Γ_i(a), and limit l requir
 prices λ_l ≥ 0, the best tree for the scores Γ − Σ_l λ_l A_l solves the problem without limits. The smallest value of
 this dual over λ bounds the value of every mixture of trees within the limits. Its prices come from a linear program:
 over the trees found so far, the best mixture within the limits has a price for each limit. The best tree at these
-prices joins the others, until none is better than the mixture (Dantzig & Wolfe 1960). With one limit this takes fewer
-searches than a bisection, and with several it needs no search along coordinates.
+prices is added, and the program is solved again, until no tree at its prices is better than the mixture (Dantzig &
+Wolfe 1960). With one limit this takes fewer searches than a bisection.
 
 A single tree can be far from its limits, because its share of an action jumps between two prices. So the splits of each
 tree found are kept, and a linear program chooses the probabilities of the actions in its leaves. At most as many leaves

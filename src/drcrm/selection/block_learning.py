@@ -1,9 +1,8 @@
 """Learning in blocks: a policy is learned from the rows before each block, and the block tests it.
 
-Candidates are cross-fitted on the rows before a block. Each candidate is ranked by its mean difference from π0 plus one
-standard error. The one with the smallest sum is fitted again to all of these rows. π0 is not a candidate. The way of
-learning is thus the same in each block, and the number of candidates needs no correction: see
-:mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
+Candidates are cross-fitted on the rows before a block. The candidate with the smallest mean difference from π0 plus one
+standard error is fitted again to all rows before the block. π0 is not a candidate. The way of learning is thus the same
+in each block, and the number of candidates needs no correction: see :mod:`drcrm.evaluation.bounds.asymptotic_bounds`.
 """
 
 from __future__ import annotations

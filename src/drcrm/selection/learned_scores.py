@@ -2,14 +2,14 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, where σ is the standard deviation of the residuals. The cost model
 ĉ blends boosted trees with a ridge regression over a Nyström map: see :mod:`drcrm.cost_models.blended_model`. For one
-of K actions, classifiers of rewarded actions give two log-probabilities as scores. Boosted trees use importance
-weights. Without these weights, trees are averaged with a logistic regression over the map. The family contains π0, at
-θ_0 = 1 and θ_j = 0, and sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by score j. θ
-is fitted to a log in which each context lists its actions, with the scores as features of an action. Each context's
-s_1, s_2 … come from models that were fitted without it, or without its group. The score of a new context averages two
-scores: that of a model fitted to all training rows, which knows more, and the mean over the fold models, which has less
-noise. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed
-candidate, and the number r scales them.
+of K actions, two classifiers of the rewarded actions give two more scores, their log-probabilities: boosted trees with
+importance weights; and, without weights, the average of boosted trees and a logistic regression over the map. The
+family contains π0, at θ_0 = 1 and θ_j = 0, and sharper and tilted versions of π0. As θ_j grows, the policy takes the
+best action by score j. θ is fitted to a log in which each context lists its actions, with the scores as features of an
+action. Each context's s_1, s_2 … come from models that were fitted without it, or without its group. The score of a new
+context averages two scores: that of a model fitted to all training rows, which knows more, and the mean over the fold
+models, which has less noise. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all
+actions, or of a listed candidate, and the number r scales them.
 
 The fit starts with a vote of the scores, θ_j = V v_j / b_j, with V = 10. The spread b_j is the mean over contexts of
 max_a s_j − mean_a s_j, but at least 0.1. So with equal weights v_j all scores have the same influence. The models share

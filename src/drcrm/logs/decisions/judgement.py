@@ -256,8 +256,8 @@ def _watch(
     """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
 
     Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
-    answer has the estimates by their terms and no bound, because those of the comparison hold at one look only. The
-    same is true of guardrails.
+    answer has the estimates by their terms but no bound, because the bounds of the comparison hold at one look only.
+    Guardrails are treated alike.
     """
     comparison, is_asymptotic, running = evidence.comparison, watching.is_asymptotic, None
     uses_model = is_asymptotic and EVALUATIONS[comparison.difference.estimate].kind.uses_model

@@ -262,7 +262,7 @@ def open_log(
 
 def count_rows_per_week(log: BanditLog) -> float | None:
     """Return how many rows a log has per week, by its first and last time; None without times, or within one day."""
-    if not (log.description.clock or "").startswith("times"):
+    if not log.description.is_dated:
         return None
     time: Any = log.column("time")
     span = float(time.max() - time.min())

@@ -24,7 +24,7 @@ class Consequence(Enum):
     A verdict's sentence and its advice are about the first failure in this order. A failure gives *the log cannot say*,
     unless :func:`drcrm.logs.diagnostics.comparison.verdict.decide` says otherwise. A new member needs its place here
     and its advice in ``advice.BY_CONSEQUENCE``; its sentence is that of the check. ``NONE`` belongs to checks that
-    never fail, and ``UNTESTED`` to cautions.
+    never fail, and ``UNTESTED`` to cautions. The values are notes for readers of the code.
     """
 
     NONE = "no failure: the check is at most a caution"

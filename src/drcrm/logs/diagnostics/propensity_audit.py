@@ -18,8 +18,8 @@ with many features it differs much from p by chance. Then f is the uniform polic
 of the rows, divided by p.
 
 A mean above 1 shows that propensities are too small. A mean below 1 has two possible reasons: propensities are too
-large, or the logging policy never takes actions that f counts. So f does not count an action in long gaps between its
-rows, and a mean below 1 fails only if q explains p, that is, if p has no information that q lacks.
+large, or the logging policy never takes actions that f counts. To exclude the second reason, f does not count an action
+in long gaps between its rows. A mean below 1 fails only if q predicts p, so that p has no information that q lacks.
 
 If the log has π0 of all actions, each action's share of the rows, divided by its mean probability, is one more mean.
 

@@ -16,10 +16,10 @@ Another check compares the forecasts of costs before and after weighting: the pr
 **Several policies.** A single policy gives equal actions in equal contexts equal probabilities, whenever they were
 logged. So log p is a function of context and action. Boosted trees predict it on other rows from context, action and
 the place of the row in time, and again from places that are drawn at random. Several policies made the log, one after
-the other, if the true place makes the squared error significantly and materially smaller than each random one, by more
-than random places differ: where a propensity jumps, the error depends on which rows the trees were fitted to.
-Estimated propensities are a function of the context by construction, so trees predict the logged action instead, and
-their log likelihoods are compared.
+the other, if the squared error with the true places is smaller than with each set of random places: significantly, by a
+material share, and by more than random sets differ. They differ because the error near a jump of a propensity depends
+on the rows that the trees were fitted to. Estimated propensities are a function of the context by construction, so
+trees predict the logged action instead, and their log likelihoods are compared.
 
 From some place on, predictions stay near those at the end of the log. The last policy made the rows from there on.
 Policies that log at the same time, for example in an A/B test, count as one policy that draws among them.

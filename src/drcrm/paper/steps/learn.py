@@ -56,15 +56,17 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     Parameters
     ----------
     files
-        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``, which algorithms
-        with a feature map do not use. If π0 has a feature map, support and scores use its probabilities, and fits start
-        at the closest policy that is linear in the features. The step writes ``fits``, an npz file with arrays for k
-        grid values and s held-out scores:
+        ``log``; its contexts are the independent units of the training part, and rows those of the held-out part.
+        Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``, which algorithms with a
+        feature map do not use. A π0 other than a CRF, such as ε-greedy, is stored with a feature map. Then support and
+        scores use its probabilities, and fits start at the closest policy that is linear in the features. The step
+        writes ``fits``, an npz file with arrays for k candidates and s held-out scores, in the order of ``SCORES``. The
+        candidates are the fits along the grid; with ``safe``, others follow, and the last one is π0, with NaN in grid.
 
-        - grid, ridge, step, objective, iterations, converged: (k,)
+        - grid, ridge, step, sharpness, objective, iterations, converged: (k,)
         - coef: (k, features, labels)
         - scores: (k, s)
-        - chosen: (s,), the index of the grid value that each score chooses
+        - chosen: (s,), the index of the candidate that each score chooses; −1 if the score is NaN for all
         - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the fitted feature map as bytes, if there is one
     settings

@@ -10,7 +10,7 @@ guardrail holds if the upper bound on d − q v0 is below 0. This bound comes fr
 with the terms of a baseline in place of c, so it also covers the error of v0.
 
 The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
-trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
+trusted for the same actions as the main outcome's cost model; the other actions have the largest logged cost.
 
 **Limits** bound a policy's mean price of actions. With the price A(a) of each action, row i has the term z_i = Σ_a
 π(a|x_i) A(a), with the policy's share of uniform actions. It needs no weights and no outcomes. The limit holds if the

@@ -184,9 +184,10 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     """Compare the policy of an evaluation with its reference; also certify its cost if ``certifies_cost``.
 
     With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
-    has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
-    lower bound is the smaller one. Neither bound includes the error of right models: the influence of propensities of
-    largest likelihood reduces the variance (Hirano, Imbens & Ridder 2003).
+    has a second estimate of its propensities, two comparisons are made. The one with the larger upper bound is
+    returned, with the smaller of the two lower bounds. The bounds ignore the sampling error of the propensity model. If
+    the model is right, this is safe: propensities estimated by maximum likelihood reduce the variance (Hirano, Imbens &
+    Ridder 2003).
     """
     log, settings = evaluation.log, replace(settings, estimate=choose_estimate(evaluation, settings))
     model = follow_forecasts(evaluation.cost_model, log, log.column(FORECASTS))

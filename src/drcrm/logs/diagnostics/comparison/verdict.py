@@ -197,15 +197,17 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     verdict                condition; the first one that holds decides
     =====================  ==================================================================================
     *the log is wrong*     The propensity audit fails; dependent rows or a leak do not explain it.
+    *not shown*            Few rows have most of the weight; no other check fails, and the logging policy is known to
+                           take every action, so more rows would make the check pass.
     *the log cannot say*   Another check fails, or there are no bounds.
+    *not shown*            The policy would be compared with itself.
     *better*               The upper bound on the cost difference is below 0, and all guardrails and limits hold.
     *worse*                The lower bound on the cost difference is above 0.
-    *not shown*            None of these; or the policy would be compared with itself.
+    *not shown*            None of these.
     =====================  ==================================================================================
 
-    Failures in ``CHARGED`` do not count for bounds by betting; if other checks fail, these are not even computed. If
-    the logging policy is known to take every action, and few rows with most of the weight are the only failure that
-    counts, more rows would make it pass: the verdict is *not shown*.
+    Bounds by betting hold despite failures in ``CHARGED``, which then do not count. If another check fails, bounds by
+    betting are not computed.
     """
     is_own_log = reference is not None and reference.is_same_policy
     make = partial(Verdict, constraints=bounds.constraints, is_own_log=is_own_log)

@@ -278,9 +278,9 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
 def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]:
     """Return a sentence on m*, the share of the policy's actions that π0 may never take, and cautions.
 
-    The caution says that m* is below the share that the mean weight shows in 80 % of all logs. This share is the
-    standard error of the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing
-    is returned if the mapping says that the log has every action.
+    The caution says that m* is below the smallest share that the mean weight shows in 80 % of all logs: the standard
+    error of the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing is
+    returned if the mapping says that the log has every action.
     """
     share, certificate = comparison.missing_share, comparison.certificate
     if certificate is None or not share > 0 or comparison.settings.full_support:
