@@ -11,6 +11,7 @@ from drcrm.arrays.tables import Table
 from drcrm.cost_models.base import follow_forecasts
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, find_breakeven_shift
 from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
@@ -45,6 +46,19 @@ def test_forecasts_remove_the_bias_of_wrong_propensities(case):
     assert followed.difference.standard_error < plain.difference.standard_error
     right = compare_with_logging(policy, log, cost_model=model)
     assert right.difference.low < 0 < right.difference.high
+
+
+@pytest.mark.parametrize("blocks", [None, RowBlocks(1 + np.arange(ROWS) // 1000)])
+def test_a_refused_bound_on_the_cost_is_explained(case, blocks):
+    """Six large costs are skewed. The difference is not: the policy takes three of them more often."""
+    X = case[0].X
+    cost = np.where(np.arange(ROWS) % 500 < 1, 10.0, 0.0)
+    action = np.where(cost > 0, np.arange(ROWS) // 500, np.arange(ROWS)) % 2
+    log = BanditLog(X, action, np.full(ROWS, 0.5), cost, n_actions=2)
+    settings = ComparisonSettings(estimate="ips", blocks=blocks)
+    comparison = compare_with_logging(np.tile([0.55, 0.45], (ROWS, 1)), log, settings=settings)
+    assert (comparison.certificate is None, comparison.cost_certificate) == (False, None)
+    assert "the skewness of its mean is" in comparison.refusal
 
 
 def test_the_bounds_are_the_less_favourable_ones_of_two_estimates(case):

@@ -238,8 +238,9 @@ def _compare_in_blocks(comparison: Comparison, evaluation: Evaluation, blocks: R
     terms = blocks.summarize(evaluation, plain)
     estimate = bound_blocks(terms, plain.bound.confidence, blocks.weights)
     if certificate is not None:
-        upper, refusal = blocks.certify(evaluation, _certificate_settings(evaluation, settings))
-        certificate = None if refusal else replace(certificate, value=estimate.value, bound=upper)
+        upper, refused = blocks.certify(evaluation, _certificate_settings(evaluation, settings))
+        certificate = None if refused else replace(certificate, value=estimate.value, bound=upper)
+        refusal = refused or refusal  # there may be no bound on the cost
     if np.isfinite(comparison.lower_bound):
         lower, _ = blocks.certify(evaluation, _certificate_settings(evaluation, settings, is_lower=True), sign=-1)
     width = estimate.standard_error * ndtri((1 + settings.confidence) / 2)
