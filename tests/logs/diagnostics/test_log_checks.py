@@ -7,6 +7,7 @@ import pytest
 from fixtures.click_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns
 
 from drcrm import BanditLog
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.diagnostics.log_checks import check_action_drift, check_cost_drift, check_exploration, check_gain_drift
 
@@ -118,7 +119,7 @@ def test_a_gain_over_a_baseline_does_not_drift_if_only_the_logging_policy_change
     log = BanditLog(np.column_stack([x, 1 - x]), action, propensity, -click.astype(float), n_actions=2)
     check = find_check(diagnose(log, policy), "drift of the gain")
     assert check.level == "fail"
-    check = find_check(diagnose(log, policy, baseline=baseline), "drift of the gain")
+    check = find_check(diagnose(log, policy, reference=Reference(policy=baseline)), "drift of the gain")
     assert check.level == "good"
     assert check.sentence.startswith("the policy's cost per row minus the baseline's is ")
     weights = policy / propensity, baseline / propensity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -52,8 +52,8 @@ class Watch:
     limits : dict
         Known ``largest_weight`` of the baseline, ``least_propensity`` and ``most_rows``, each None if it is unknown:
         see :func:`drcrm.certificates.policy_certificate`. Asymptotic bounds need none.
-    guardrail_choices : mapping
-        The number of candidates for the outcome of each guardrail, by its name; by default K.
+    choices_of : callable, optional
+        Function of the name of a guardrail that returns the number of candidates for its outcome; by default K.
     """
 
     confidence: float
@@ -61,7 +61,7 @@ class Watch:
     is_asymptotic: bool = False
     cost_model: Any = None
     limits: dict[str, float | None] = field(default_factory=dict)
-    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
+    choices_of: Callable[[str], int] | None = None
 
     @property
     def level(self) -> float:
@@ -218,7 +218,7 @@ def watched_costs(
     main, reference = watch_costs(opened, policy, settings), opened.reference
     parts = [(main, reference, 0.0)]
     for rail, evaluation in guarded:
-        choices = settings.guardrail_choices.get(rail.name, settings.choices)
+        choices = settings.choices_of(rail.name) if settings.choices_of else settings.choices
         known = {"cost_range": rail.cost_range, "is_reward": rail.is_reward}
         part = replace(main, log=evaluation.log, settings=replace(settings, cost_model=None, choices=choices), **known)
         parts.append((part, replace(reference, factor=rail.baseline_factor), 0.0 if rail.is_relative else rail.margin))

@@ -285,7 +285,7 @@ def _watch(
     comparison = replace(comparison, **estimates)
     judged = [
         JudgedGuardrail.of(rail, outcome, settings.choices_of(rail.name))
-        for rail, outcome in zip(guarded.guardrails, rails, strict=True)
+        for (rail, _), outcome in zip(guarded, rails, strict=True)
     ]
     evidence = replace(evidence, comparison=comparison, running=running, remedies=remedies)
     bounds = Bounds.of(comparison) if running is None else Bounds(*main.bounds)
@@ -305,8 +305,8 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
         checks = checks.restrict_to(rows, whole)
     if policy is None:
         return diagnose(opened.evaluated, checks=checks)
-    baseline = opened.reference.policy if opened.reference.is_baseline else None
-    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap, "baseline": baseline}
+    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap}
+    options["reference"] = opened.reference
     return diagnose(opened.evaluated, policy.policy, checks, **options)
 
 

@@ -151,8 +151,7 @@ class Question:
             largest_weight = reference.largest_probability / least
         least = least if mapping.has_full_support else None
         limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
-        choices = {rail.name: settings.choices_of(rail.name) for rail in mapping.guardrails}
-        return Watch(settings.confidence, settings.divisor, self.asymptotic, None, limits, choices)
+        return Watch(settings.confidence, settings.divisor, self.asymptotic, None, limits, settings.choices_of)
 
 
 @dataclass(frozen=True)

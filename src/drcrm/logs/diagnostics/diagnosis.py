@@ -17,6 +17,7 @@ from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.policy_on_log import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.segments import check_differences, estimate_parts, explain, find_parts
 from drcrm.logs.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.logs.diagnostics.log_checks import (
@@ -86,7 +87,7 @@ def diagnose(
     cost_model: Any = None,
     confidence: float = 0.95,
     overlap: tuple[Check, np.ndarray | None] | None = None,
-    baseline: Any = None,
+    reference: Reference | None = None,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
 
@@ -108,9 +109,8 @@ def diagnose(
     overlap : optional
         Result of :func:`check_overlap` on a larger log, restricted to the contexts of this log. By default this log is
         checked.
-    baseline : optional
-        The policy whose cost minus that of the policy must not drift, in the forms of ``policy``; by default the
-        logging policy.
+    reference : Reference, optional
+        What the policy is compared with, by default the logging policy. The difference of their costs must not drift.
 
     Raises
     ------
@@ -139,7 +139,8 @@ def diagnose(
                 tables["explanation"] = explanation.as_dict()
                 tables["leaves"] = estimate_parts(weights, explanation.leaves, confidence)
             of_policy = [*check_weights(weights), check_differences(parts, estimates, confidence)]
-            compared = None if baseline is None else PolicyOnLog(policy_for_log(baseline, log), log).importance
+            is_logging = reference is None or not reference.is_baseline
+            compared = None if is_logging else PolicyOnLog(policy_for_log(reference.policy, log), log).importance
             of_log.append(check_gain_drift(log, weights.weight, compared))
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
