@@ -48,8 +48,8 @@ def imported_packages(paths: Iterable[Path]) -> set[str]:
 
 
 def test_every_import_is_declared_and_conda_has_every_dependency():
-    names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "PIL": "pillow", "pycrfsuite": "python-crfsuite"}
-    names |= {"dask": "distributed"}
+    names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "PIL": "pillow", "pycrfsuite": "sklearn-crfsuite"}
+    names |= {"sklearn_crfsuite": "sklearn-crfsuite", "dask": "distributed"}
     declared = dependencies("dask", "logs", "pipeline")
     packages = imported_packages((ROOT / "src/drcrm").rglob("*.py"))
     assert {names.get(package, package) for package in packages} <= declared

@@ -7,10 +7,8 @@ regression with coefficients θ = w_1 − w_0 and inverse regularisation C, whic
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -100,44 +98,31 @@ def _sequences(X: Features) -> list[Any]:
 
 
 def _fit(sequences: list[Any], X: Features, labels: np.ndarray, C: float, **solver: int) -> ExponentialPolicy:
+    import sklearn_crfsuite  # slow, and steps that read a logging policy do not need it
+
     coef = np.zeros((X.shape[1], labels.shape[1]))
     for column, positive in zip(coef.T, labels.T, strict=True):
         if positive.min() == positive.max():
             column[-1] = CERTAIN if positive[0] else -CERTAIN
             continue
-        for (feature, label), weight in _crf_weights(sequences, positive, C, **solver).items():
+        crf = sklearn_crfsuite.CRF(
+            algorithm="lbfgs",
+            all_possible_states=True,
+            c1=0,
+            c2=1 / C,
+            epsilon=1e-9,
+            delta=1e-14,
+            max_iterations=5000,
+            min_freq=-np.inf,  # a frequency is a sum of feature values, so a minimum of 0 would drop negative features
+            **solver,
+        )
+        crf.fit(sequences, [[str(int(value))] for value in positive])
+        for (feature, label), weight in crf.state_features_.items():
             column[int(feature)] += weight if label == "1" else -weight
         gradient = abs(X.T @ (positive - 0.5))
         if not column.any() and (gradient > UNMOVED * np.maximum(1 / C, abs(X).sum(axis=0))).any():
             raise InputError(f"the CRF does not move from 0: features reach {abs(X).max():.3g}; scale the features")
     return ExponentialPolicy(coef)
-
-
-def _crf_weights(sequences: list[Any], positive: np.ndarray, C: float, **solver: int) -> dict[tuple[str, str], float]:
-    """Return the weights of the CRF of one label by feature and value of the label."""
-    from pycrfsuite import Tagger, Trainer  # without scikit-learn's interface, which takes a second to import
-
-    trainer = Trainer("lbfgs", verbose=False)
-    trainer.set_params(
-        {
-            "feature.minfreq": -np.inf,  # a frequency is a sum of feature values; 0 would drop negative features
-            "feature.possible_states": True,
-            "c1": 0,
-            "c2": 1 / C,
-            "epsilon": 1e-9,
-            "delta": 1e-14,
-            "max_iterations": 5000,
-            **solver,
-        }
-    )
-    for sequence, value in zip(sequences, positive, strict=True):
-        trainer.append(sequence, [str(int(value))])
-    with TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.crfsuite")
-        trainer.train(path)
-        tagger = Tagger()
-        with tagger.open(path):
-            return tagger.info().state_features
 
 
 def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:

@@ -46,7 +46,7 @@ def test_a_process_uses_one_thread(tmp_path):
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "pycrfsuite", "pooch"]),
+        ("learn", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
         ("data", ["pandas", "scipy.optimize", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
         ("results", ["pandas", "scipy.sparse", "matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
         ("learn, drcrm.certificates", ["pandas", "scipy.optimize", "sklearn"]),  # evaluate

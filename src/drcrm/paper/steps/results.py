@@ -20,7 +20,10 @@ from drcrm.paper import BASELINE, COLUMNS, GRID_COLUMNS
 from drcrm.paper.reports.plan import Plan
 
 ARCHIVE = ".git_archival.txt"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "python-crfsuite", "pandas", "matplotlib", "snakemake")
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite"),
+    *("pandas", "matplotlib", "snakemake"),
+)
 
 
 def collect(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

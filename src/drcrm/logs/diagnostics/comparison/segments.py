@@ -99,7 +99,7 @@ def find_parts(log: BanditLog) -> list[Part]:
     coded = [name for name in rows.columns if name.startswith("slice ")]
     names = description.mapping.slice_columns or [""] * len(coded)
     columns = [("slice", name, rows.texts(column)) for name, column in zip(names, coded, strict=True)]
-    if (description.clock or "").startswith("times"):
+    if description.is_dated:
         periods = name_periods(np.asarray(rows.get("time")))
         columns += [] if periods is None else [("period", "", periods)]
     for kind, column, values in columns:
