@@ -20,6 +20,10 @@ class InputError(ValueError):
         return "\n".join(map(str, self.args))
 
 
+class RareRowsError(InputError):
+    """A bound is refused because rare rows dominate the estimate. With more rows it would be issued."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and point at the line of the caller outside the package."""
     level, frame = 2, sys._getframe(1)

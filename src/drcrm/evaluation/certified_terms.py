@@ -10,7 +10,7 @@ import numpy as np
 from drcrm.arrays.formats import format_number
 from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
-from drcrm.errors import InputError
+from drcrm.errors import InputError, RareRowsError
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation import EVALUATIONS
 from drcrm.evaluation.bounds.asymptotic_bounds import (
@@ -271,7 +271,7 @@ class CertifiedTerms:
             )
         if not skewness <= LARGEST_SKEWNESS:
             cap = "cap the costs, " if len(np.unique(log.cost)) > 2 else ""  # events have no size that could be capped
-            raise InputError(
+            raise RareRowsError(
                 f"rare, large costs dominate the estimate: the skewness of its mean is {format_number(skewness)}, and "
                 f"an asymptotic bound needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a "
                 "bound with a known range: certify --anytime, or in Python the method betting"

@@ -145,3 +145,16 @@ def test_a_policy_that_logged_the_rows_changes_nothing(tmp_path):
 def test_importing_drcrm_does_not_import_the_log_product():
     code = "import sys, drcrm; print(any('decisions' in name or name == 'numpy' for name in sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+@pytest.mark.parametrize(("least", "shown"), [({"least_propensity": 0.5}, "not shown"), ({}, "the log cannot say")])
+def test_rare_costs_prevent_bounds_until_there_are_more_rows(least, shown):
+    """With a known smallest propensity, only more rows are missing."""
+    action = np.random.default_rng(0).integers(0, 2, 600)
+    cost = np.where((np.cumsum(action) % 100 == 0) & (action == 1), 1000.0, np.arange(600) % 2)
+    frame = pd.DataFrame({"x": 0.0, "a": action, "p": 0.5, "loss": cost, "mine": np.where(action == 1, 0.9, 0.1)})
+    mapping = {key: value for key, value in MAPPING.items() if key != "reward"} | {"cost": "loss"} | least
+    answer = drcrm.evaluate("column:mine", frame, mapping)
+    assert answer.verdict.name == shown
+    assert "rare, large costs dominate the estimate" in answer.statement.sentence
+    assert answer.verdict.lacks_rows == bool(least)

@@ -146,6 +146,7 @@ GAIN, REFUSED, CHARGING = Bounds(-0.2, -0.1), Bounds(refusal="no bounds"), Bound
 LEAK, DEPENDENT, ACCUSED = Consequence.LEAK, Consequence.DEPENDENT_ROWS, Consequence.WRONG_PROPENSITIES
 THIN = [Consequence.OVERLAP, Consequence.FEW_ROWS]
 EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that is known to take every action
+SKEWED = replace(REFUSED, has_every_action=True, needs_rows=True)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,11 @@ EXPLORED = replace(CHARGING, has_every_action=True)  # by a logging policy that 
         *((thin, EXPLORED, False, BETTER, []) for thin in (THIN[:1], THIN[1:], THIN)),
         (THIN, replace(EXPLORED, needs_overlap=True), False, CANNOT_SAY, THIN),
         (THIN[1:] * 2, replace(EXPLORED, needs_overlap=True), False, NOT_SHOWN, THIN[1:] * 2),
+        ([], SKEWED, False, NOT_SHOWN, []),
+        ([], SKEWED, True, NOT_SHOWN, []),
+        ([], replace(SKEWED, has_every_action=False), False, CANNOT_SAY, []),
+        ([], replace(SKEWED, needs_rows=False), False, CANNOT_SAY, []),
+        (THIN, SKEWED, False, CANNOT_SAY, THIN),
         ([*THIN, Consequence.MISSING_ACTIONS], EXPLORED, False, CANNOT_SAY, [Consequence.MISSING_ACTIONS]),
         ([], GAIN, True, NOT_SHOWN, []),
         ([], Bounds(0.1, 0.2), True, NOT_SHOWN, []),

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from drcrm.arrays.formats import decimals_for, format_number
 from drcrm.cost_models.base import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
-from drcrm.errors import InputError
+from drcrm.errors import InputError, RareRowsError
 from drcrm.evaluation import EVALUATIONS, NORMALISED, RATIO
 from drcrm.evaluation.bounds.asymptotic_bounds import BlockTerms, bound_blocks, correct_for_choice
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -62,6 +62,8 @@ class Comparison:
         Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
     tested_blocks : list of BlockTerms
         The difference in each block, and ``block_weights``, (J,), the weights of their mean; empty without blocks.
+    needs_rows : bool
+        Whether no certificate is issued because rare rows dominate the estimate, so more rows would help.
     """
 
     difference: Interval
@@ -75,6 +77,7 @@ class Comparison:
     relative_error: float = np.nan
     tested_blocks: Sequence[BlockTerms] = ()
     block_weights: np.ndarray | None = None
+    needs_rows: bool = False
 
     @property
     def corrected(self) -> dict[str, float]:
@@ -216,15 +219,17 @@ def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cos
     """Return the comparison by the propensities of the evaluation's log."""
     log, is_logging = evaluation.log, evaluation.has_logged_costs
     difference = evaluation.difference(settings.confidence)
-    certificate, refusal = certify(evaluation, settings)
-    cost_certificate, cost_refusal = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, "")
+    certificate, of_difference = certify(evaluation, settings)
+    cost_certificate, of_cost = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, None)
+    refused = of_cost or of_difference
     reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
     error = relative_error(evaluation, difference, reference) if certifies_cost else np.nan
     lower_bound = bound_below(evaluation, settings)
     comparison = Comparison(
-        *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
+        *(difference, certificate, cost_certificate, str(refused or ""), lower_bound, reference, settings),
         evaluation,
         error,
+        needs_rows=isinstance(refused, RareRowsError),
     )
     return comparison if settings.blocks is None else _compare_in_blocks(comparison, evaluation, settings.blocks)
 
@@ -273,17 +278,17 @@ def choose_estimate(evaluation: Evaluation, settings: ComparisonSettings) -> str
 
 def certify(
     evaluation: Evaluation, settings: ComparisonSettings, *, is_paired: bool = True, is_lower: bool = False
-) -> tuple[Certificate | None, str]:
-    """Return a certificate and an empty string, or None and the reason why no certificate can be issued.
+) -> tuple[Certificate | None, InputError | None]:
+    """Return a certificate and None, or None and the reason why no certificate can be issued.
 
     A lower bound has half the error probability, because it depends on the long tail of the weighted costs, which few
     rows reach.
     """
     try:
         certified = _certificate_settings(evaluation, settings, is_lower)
-        return evaluation.certificate(certified, is_paired=is_paired, is_lower=is_lower), ""
+        return evaluation.certificate(certified, is_paired=is_paired, is_lower=is_lower), None
     except InputError as error:
-        return None, str(error)
+        return None, error
 
 
 def _certificate_settings(

@@ -44,6 +44,8 @@ class Bounds:
         Whether the logging policy is known to take every action in every context.
     constraints : sequence of JudgedConstraint
         What the bounds on other outcomes, and on shares and mean prices of actions, show.
+    needs_rows : bool
+        Whether the bounds are refused because rare rows dominate the estimate.
     """
 
     lower: float = -np.inf
@@ -53,13 +55,15 @@ class Bounds:
     needs_overlap: bool = True
     has_every_action: bool = False
     constraints: Sequence[JudgedConstraint] = ()
+    needs_rows: bool = False
 
     @classmethod
     def of(cls, comparison: Comparison) -> Bounds:
         """Return the bounds of a comparison at one look."""
         certificate, has_every_action = comparison.certificate, comparison.settings.full_support
         if certificate is None or comparison.cost_certificate is None:
-            return cls(refusal=comparison.refusal, has_every_action=has_every_action)
+            known = {"has_every_action": has_every_action, "needs_rows": comparison.needs_rows}
+            return cls(refusal=comparison.refusal, **known)
         rounding = ROUNDING * max(map(abs, certificate.costs))
         return cls(comparison.lower_bound, certificate.bound, rounding, has_every_action=has_every_action)
 
@@ -82,7 +86,8 @@ class Verdict:
     is_own_log : bool
         Whether the policy logged the rows, so that it is compared with itself.
     lacks_rows : bool
-        Whether more rows would make the failed checks pass, because the logging policy takes every action.
+        Whether more rows would make the failed checks pass, or allow bounds, because the logging policy takes every
+        action.
     """
 
     name: str
@@ -197,8 +202,8 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     verdict                condition; the first one that holds decides
     =====================  ==================================================================================
     *the log is wrong*     The propensity audit fails; dependent rows or a leak do not explain it.
-    *not shown*            Few rows have most of the weight; no other check fails, and the logging policy is known to
-                           take every action, so more rows would make the check pass.
+    *not shown*            Few rows have most of the weight, or rare rows prevent bounds; no other check fails, and the
+                           logging policy is known to take every action, so more rows would help.
     *the log cannot say*   Another check fails, or there are no bounds.
     *not shown*            The policy would be compared with itself.
     *better*               The upper bound on the cost difference is below 0, and all guardrails and limits hold.
@@ -217,7 +222,8 @@ def decide(checks: Sequence[Check], bounds: Bounds, reference: Reference | None 
     if wrong := tuple(check for check in failed if check.consequence in WRONG_LOG):
         return make(WRONG, wrong)
     if failed or bounds.refusal is not None:
-        is_imprecise = {check.consequence for check in failed} == {Consequence.FEW_ROWS}
+        consequences = {check.consequence for check in failed}
+        is_imprecise = consequences == {Consequence.FEW_ROWS} or (not failed and bounds.needs_rows)
         lacks_rows = is_imprecise and bounds.has_every_action
         return make(NOT_SHOWN if lacks_rows else CANNOT_SAY, failed, bounds.refusal, lacks_rows=lacks_rows)
     direction = BETTER if bounds.upper < -bounds.rounding else WORSE if bounds.lower > bounds.rounding else NOT_SHOWN
