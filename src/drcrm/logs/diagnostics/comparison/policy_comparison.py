@@ -225,12 +225,8 @@ def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cos
     reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
     error = relative_error(evaluation, difference, reference) if certifies_cost else np.nan
     lower_bound = bound_below(evaluation, settings)
-    comparison = Comparison(
-        *(difference, certificate, cost_certificate, str(refused or ""), lower_bound, reference, settings),
-        evaluation,
-        error,
-        needs_rows=isinstance(refused, RareRowsError),
-    )
+    results = difference, certificate, cost_certificate, str(refused or ""), lower_bound, reference, settings
+    comparison = Comparison(*results, evaluation, error, needs_rows=isinstance(refused, RareRowsError))
     return comparison if settings.blocks is None else _compare_in_blocks(comparison, evaluation, settings.blocks)
 
 
