@@ -15,6 +15,7 @@ import numpy as np
 from drcrm.cost_models.base import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import calendar_periods, number_blocks, separate_units
+from drcrm.errors import InputError, RareRowsError
 from drcrm.evaluation.bounds.asymptotic_bounds import LARGEST_SKEWNESS, BlockTerms, bound_blocks
 from drcrm.evaluation.certified_terms import CertificateSettings, summarize_block
 from drcrm.evaluation.evaluation import Evaluation
@@ -167,15 +168,19 @@ class RowBlocks:
         parts = [restrict(evaluation, self.number == number) for number in range(1, self.number.max() + 1)]
         return [summarize_block(part, settings, sign) for part in parts]
 
-    def certify(self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1) -> tuple[float, str]:
+    def certify(
+        self, evaluation: Evaluation, settings: CertificateSettings, sign: int = 1
+    ) -> tuple[float, InputError | None]:
         """Return an upper (sign 1) or lower (−1) bound on the weighted mean, or ±∞ and why there is none."""
         result = bound_blocks(self.summarize(evaluation, settings, sign), settings.bound.confidence, self.weights)
         if np.isinf(result.bound):
-            return sign * np.inf, "the differences do not vary in any block"
+            return sign * np.inf, InputError("the differences do not vary in any block")
         if result.skewness > LARGEST_SKEWNESS:
-            skewness = f"{result.skewness:.2g}, and the bound needs at most {LARGEST_SKEWNESS}"
-            return sign * np.inf, f"rare, large costs dominate the estimate: the skewness of its mean is {skewness}"
-        return sign * result.bound, ""
+            reason = (
+                f"the skewness of its mean is {result.skewness:.2g}, and the bound needs at most {LARGEST_SKEWNESS}"
+            )
+            return sign * np.inf, RareRowsError(f"rare, large costs dominate the estimate: {reason}")
+        return sign * result.bound, None
 
 
 def restrict(evaluation: Evaluation, rows: np.ndarray) -> Evaluation:

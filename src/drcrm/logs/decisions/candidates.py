@@ -147,9 +147,9 @@ def fit_candidates(
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
     :meth:`drcrm.selection.candidates.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
-    guardrails and limits hold. If it chooses none, the candidates other than π0 are ranked: those whose estimates are
-    within all margins and limits come first, then those with the highest grade, then those with the smallest cautious
-    mean. The first one is returned.
+    guardrails and limits hold. If it chooses none, one of the candidates other than π0 is returned. Candidates whose
+    estimates are within all margins and limits go first. Among these, the highest grade wins, and then the smallest
+    cautious mean.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
     see :mod:`drcrm.logs.successive_halving`. These samples use bounds on differences from π0. With a baseline,

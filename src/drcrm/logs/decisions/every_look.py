@@ -87,8 +87,6 @@ class Growth:
         order = np.arange(len(log.Y)) if time is None else np.argsort(time, kind="stable")
         if settings.is_asymptotic:
             return cls(order, None)
-        if log.units is not None and settings.limits.get("most_rows") is None:
-            require_keys(log)
         return cls(order, BettingUnits.of(log, True, settings.limits.get("most_rows"), order))
 
     @cached_property

@@ -279,8 +279,8 @@ def _watch(
     if running is None:
         costs = watched_costs(opened, guarded, best.policy, watching)
         outcomes = [part.estimate(over, (-np.inf, np.inf), refusal) for part, over, _ in costs]
-        unknown = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf, "needs_rows": False}
-        comparison = replace(comparison, refusal=refusal, **unknown)
+        unknown = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
+        comparison = replace(comparison, refusals=[InputError(refusal)], **unknown)
     main, *rails = outcomes
     estimates = {name: getattr(main, name) for name in ("difference", "reference", "relative_error")}
     comparison = replace(comparison, **estimates)

@@ -59,6 +59,22 @@ def test_a_refused_bound_on_the_cost_is_explained(case, blocks):
     comparison = compare_with_logging(np.tile([0.55, 0.45], (ROWS, 1)), log, settings=settings)
     assert (comparison.certificate is None, comparison.cost_certificate) == (False, None)
     assert "the skewness of its mean is" in comparison.refusal
+    assert comparison.needs_rows
+    equal = compare_with_logging(np.tile([0.55, 0.45], (ROWS, 1)), log.with_cost(np.ones(ROWS)), settings=settings)
+    assert (equal.certificate, equal.needs_rows) == (None, False)
+
+
+def test_rare_rows_in_blocks_need_more_rows(monkeypatch):
+    """The bound on all rows is issued, and that on the blocks is refused."""
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, ROWS)
+    cost = np.where((action == 0) & (rng.random(ROWS) < 0.03), 10.0, 0.0)
+    log = BanditLog(np.ones((ROWS, 1)), action, np.full(ROWS, 0.5), cost, n_actions=2)
+    monkeypatch.setattr("drcrm.logs.block_policies.LARGEST_SKEWNESS", 0.001)
+    settings = ComparisonSettings(estimate="ips", blocks=RowBlocks(1 + np.arange(ROWS) // 1000))
+    comparison = compare_with_logging(np.tile([0.95, 0.05], (ROWS, 1)), log, settings=settings)
+    assert (comparison.certificate, comparison.needs_rows) == (None, True)
+    assert comparison.refusal.endswith("needs at most 0.001")
 
 
 def test_the_bounds_are_the_less_favourable_ones_of_two_estimates(case):

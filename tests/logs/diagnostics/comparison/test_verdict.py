@@ -235,7 +235,7 @@ UNDECIDED = [part for part in Consequence if part not in {*WRONG_LOG, Consequenc
 
 
 def test_sentence_and_advice_are_about_the_same_failure():
-    """They are those of one failure alone, the cause of the others, in whatever order the checks are listed."""
+    """Both are about the cause of the other failures. The order of the checks does not matter."""
     _, diagnosis, comparison = judge(BEST)
 
     def explain(*consequences: Consequence) -> tuple[str, list[str]]:

@@ -24,8 +24,8 @@ from drcrm.evaluation.policy_terms import check_radius
 from drcrm.evaluation.results import Certificate, Sensitivity
 from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.diagnostics.check import to_json
-from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings
-from drcrm.logs.estimated_propensities import FORECASTS, SECOND
+from drcrm.logs.diagnostics.comparison.reference import ComparisonSettings, by_each_model
+from drcrm.logs.estimated_propensities import FORECASTS
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
@@ -48,8 +48,8 @@ class Comparison:
         Cost of the policy minus cost of the logging policy, from paired differences. Negative if the policy is better.
     certificate, cost_certificate : Certificate or None
         Upper bounds on the difference and on the cost of the policy. None if no certificate can be issued.
-    refusal : str
-        Why no certificate can be issued, or an empty string.
+    refusals : sequence of InputError
+        Why certificates cannot be issued.
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
@@ -62,14 +62,12 @@ class Comparison:
         Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
     tested_blocks : list of BlockTerms
         The difference in each block, and ``block_weights``, (J,), the weights of their mean; empty without blocks.
-    needs_rows : bool
-        Whether no certificate is issued because rare rows dominate the estimate, so more rows would help.
     """
 
     difference: Interval
     certificate: Certificate | None
     cost_certificate: Certificate | None
-    refusal: str
+    refusals: Sequence[InputError]
     lower_bound: float
     reference: float
     settings: ComparisonSettings
@@ -77,7 +75,16 @@ class Comparison:
     relative_error: float = np.nan
     tested_blocks: Sequence[BlockTerms] = ()
     block_weights: np.ndarray | None = None
-    needs_rows: bool = False
+
+    @property
+    def refusal(self) -> str:
+        """Why no certificate can be issued, or an empty string."""
+        return str(self.refusals[0]) if self.refusals else ""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether certificates cannot be issued only because rare rows dominate the estimate: more rows would help."""
+        return bool(self.refusals) and all(isinstance(error, RareRowsError) for error in self.refusals)
 
     @property
     def corrected(self) -> dict[str, float]:
@@ -200,7 +207,7 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     radius = None if radius is None else check_radius(radius, settings.estimate)
     results = [
         _compare(part.by(settings.estimate, radius=radius), settings, certifies_cost=certifies_cost)
-        for part in _by_each_model(followed)
+        for part in by_each_model(followed)
     ]
     return replace(
         max(results, key=lambda result: result.bounds[1]),
@@ -209,30 +216,24 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     )
 
 
-def _by_each_model(evaluation: Evaluation) -> list[Evaluation]:
-    """Return the evaluation, and that with the log's second estimate of its propensities, if it has one."""
-    second = evaluation.log.column(SECOND)
-    return [evaluation] if second is None else [evaluation, evaluation.with_propensities(second)]
-
-
 def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool) -> Comparison:
     """Return the comparison by the propensities of the evaluation's log."""
     log, is_logging = evaluation.log, evaluation.has_logged_costs
     difference = evaluation.difference(settings.confidence)
     certificate, of_difference = certify(evaluation, settings)
     cost_certificate, of_cost = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, None)
-    refused = of_cost or of_difference
+    refusals = [error for error in (of_cost, of_difference) if error]
     reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
     error = relative_error(evaluation, difference, reference) if certifies_cost else np.nan
     lower_bound = bound_below(evaluation, settings)
-    results = difference, certificate, cost_certificate, str(refused or ""), lower_bound, reference, settings
-    comparison = Comparison(*results, evaluation, error, needs_rows=isinstance(refused, RareRowsError))
+    results = difference, certificate, cost_certificate, refusals, lower_bound, reference, settings
+    comparison = Comparison(*results, evaluation, error)
     return comparison if settings.blocks is None else _compare_in_blocks(comparison, evaluation, settings.blocks)
 
 
 def _compare_in_blocks(comparison: Comparison, evaluation: Evaluation, blocks: RowBlocks) -> Comparison:
     """Return the comparison with the weighted mean of the differences of blocks, and the bounds on it."""
-    settings, certificate, refusal, lower = comparison.settings, comparison.certificate, comparison.refusal, -np.inf
+    settings, certificate, refusals, lower = comparison.settings, comparison.certificate, comparison.refusals, -np.inf
     if not comparison.difference.standard_error > 0:
         return comparison
     plain = _certificate_settings(evaluation, replace(settings, reference=replace(settings.reference, factor=1.0)))
@@ -241,14 +242,14 @@ def _compare_in_blocks(comparison: Comparison, evaluation: Evaluation, blocks: R
     if certificate is not None:
         upper, refused = blocks.certify(evaluation, _certificate_settings(evaluation, settings))
         certificate = None if refused else replace(certificate, value=estimate.value, bound=upper)
-        refusal = refused or refusal  # there may be no bound on the cost
+        refusals = [refused, *refusals] if refused else refusals  # there may be no bound on the cost
     if np.isfinite(comparison.lower_bound):
         lower, _ = blocks.certify(evaluation, _certificate_settings(evaluation, settings, is_lower=True), sign=-1)
     width = estimate.standard_error * ndtri((1 + settings.confidence) / 2)
     ends = {"low": estimate.value - width, "high": estimate.value + width}
     known = comparison.difference.__dict__ | ends | {"standard_error": estimate.standard_error}
     error = comparison.relative_error * estimate.standard_error / comparison.difference.standard_error
-    results = {"certificate": certificate, "refusal": refusal, "lower_bound": lower, "relative_error": error}
+    results = {"certificate": certificate, "refusals": refusals, "lower_bound": lower, "relative_error": error}
     results |= {"tested_blocks": terms, "block_weights": estimate.weights}
     return replace(comparison, difference=Interval(estimate.value, **known), **results)
 
@@ -323,7 +324,7 @@ def find_breakeven_shift(comparison: Comparison) -> float | None:
     evaluation, settings = comparison.evaluation, comparison.settings
     if len(evaluation.log.cost) > MOST_SEARCHED_ROWS or settings.estimate not in NORMALISED:
         return None
-    parts = [part.by(settings.estimate) for part in _by_each_model(evaluation)]
+    parts = [part.by(settings.estimate) for part in by_each_model(evaluation)]
     low, high, radius = 0.0, np.inf, LARGEST_SHIFT / 2 ** (SCAN - 1)
     while radius <= LARGEST_SHIFT and not high - low <= low / 2**HALVINGS:
         certificates = (certify(replace(part, radius=radius), settings)[0] for part in parts)
@@ -345,5 +346,5 @@ def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
     settings = comparison.settings
     estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    parts = (part.by(estimate) for part in _by_each_model(comparison.evaluation))
+    parts = (part.by(estimate) for part in by_each_model(comparison.evaluation))
     return max((part.sensitivity(settings.gamma or GAMMA, confidence) for part in parts), key=lambda part: part.bound)

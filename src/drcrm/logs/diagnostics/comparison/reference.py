@@ -17,6 +17,7 @@ from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.block_policies import RowBlocks
 from drcrm.logs.encoding.base import Contexts
+from drcrm.logs.estimated_propensities import SECOND
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_occurring_rows
 from drcrm.logs.row_identity import RecognisedRows, RowHashes
@@ -217,3 +218,9 @@ def _reorder(mean: np.ndarray, columns: np.ndarray | None, log: BanditLog) -> np
     ordered = np.zeros((len(mean), *log.actions.shape))
     ordered[:, columns] = mean
     return ordered
+
+
+def by_each_model(evaluation: Evaluation) -> list[Evaluation]:
+    """Return the evaluation, and that with the log's second estimate of its propensities, if it has one."""
+    second = evaluation.log.column(SECOND)
+    return [evaluation] if second is None else [evaluation, evaluation.with_propensities(second)]
